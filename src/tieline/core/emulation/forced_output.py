@@ -55,7 +55,7 @@ class ForcedOutputRun:
         return self._run.pending
 
     async def leg(self) -> AsyncGenerator[Batch, None]:
-        """Yield the answer as one batch. If it does not comply, yield the second answer, or a failure, instead."""
+        """Yield the answer as one batch. If it does not comply, ask again, and yield the second answer or a failure."""
         events = await _all_events(self._run)
         problem = self._problem(events)
         if problem is None:

@@ -249,7 +249,7 @@ class _Calls:
         return taken
 
     def _answer(self, result: ToolResult, turn: dict[str, int]) -> None:
-        """Assign a result to the next call with its id. If there is none, replace the result of the last one."""
+        """Assign a result to the next call with its id. If there is none, replace the result of the last such call."""
         slots = self.by_id[result.call_id]
         place = turn.get(result.call_id, 0)
         turn[result.call_id] = place + 1

@@ -99,7 +99,7 @@ class Inbox:
 
     @property
     def items(self) -> tuple[PendingItem, ...]:
-        """The items that wait now."""
+        """The items that are waiting now."""
         return tuple(self._items.values())
 
     @property
@@ -109,7 +109,7 @@ class Inbox:
 
     @property
     def is_watched(self) -> bool:
-        """Whether at least one watcher is open."""
+        """Whether the inbox has at least one watcher."""
         return self._watchers > 0
 
     def listen(self, listener: Listener) -> None:

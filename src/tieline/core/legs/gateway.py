@@ -101,9 +101,10 @@ class Gateway:
         self.models = ModelList(router, self._secrets, clock)
 
     async def open(self, request: Request, client: LegClient) -> WatchedLeg:
-        """Start a run for a request, or resume the parked run it answers. The caller must close the returned leg.
+        """Start a run for a request, or resume the parked run that waits for its tool results, and return the leg.
 
-        If the request cannot be started, no exception is raised; the leg consists of the failure.
+        The caller must close the leg. If the run cannot be started, no exception is raised; the leg consists of the
+        failure.
         """
         if not request.model:
             with contextlib.suppress(GatewayError):  # routing raises it again
@@ -125,11 +126,11 @@ class Gateway:
             raise
 
     def forward(self, request: ForwardedRequest) -> ForwardedLeg:
-        """Forward a request to its upstream without reading it. The caller must close the returned leg."""
+        """Forward a request to its upstream without translating it. The caller must close the returned leg."""
         return ForwardedLeg(request, self._ledger, self._find)
 
     async def count(self, request: Request) -> TokenCount:
-        """Let the upstream count the tokens of a prompt, or estimate them if it cannot."""
+        """Return the number of tokens of a prompt, counted by the upstream or, if it cannot count them, estimated."""
         if not request.model:
             request = replace(request, model=self._router.default_name())
         route, _ = await self._route(request)

@@ -55,7 +55,7 @@ class Router:
             self._listed[full] = full
 
     def clear_cache(self) -> None:
-        """Drop cached routes; call it when the backends change."""
+        """Drop the cached routes; call this when the backends change."""
         self.routes.clear()
 
     @property
@@ -64,7 +64,7 @@ class Router:
         return [alias for alias in self._aliases if "*" not in alias]
 
     def alias_examples(self) -> list[str]:
-        """Return a name that matches each alias pattern with a fixed target; it is derived from the target's name."""
+        """Return an example for each alias pattern with a fixed target: a matching name, derived from the target's."""
         fixed = {alias: target.partition("/")[2] for alias, target in self._aliases.items() if "*" not in target}
         return [
             model if fnmatchcase(model, alias) else alias.replace("*", model)

@@ -46,7 +46,7 @@ _TRUNCATED = "Not run: the answer was cut short."
 
 
 def with_gateway_tools(request: Request, tools: Tools) -> Request:
-    """Return the request with the gateway's tools added. A tool of the client hides one of the same name."""
+    """Return the request with the gateway's tools added, except those with the name of one of the client's tools."""
     own = {tool.name for tool in request.tools}
     return replace(request, tools=(*request.tools, *(spec for spec in tools.specs if spec.name not in own)))
 
@@ -182,7 +182,10 @@ class _MergedLeg:
         return [activity]
 
     async def _leg_over(self, finished: Finished) -> list[Event]:
-        """Close a leg of the run that called gateway tools. If it was truncated, return events for its calls."""
+        """Close a leg of the run that called gateway tools.
+
+        If it was truncated, return the calls as failed activities, followed by the ending.
+        """
         leg, self._leg = self._leg, None
         if leg is not None:
             await leg.aclose()

@@ -59,7 +59,7 @@ class CallRepair:
         return WRAPPERS - self.offered.keys() if "parallel" in self.enabled else _NONE
 
     def needs_whole(self, call: ToolCall) -> bool:
-        """Return whether a call with this name must be held until it is complete."""
+        """Return whether a call with this name may need a repair and must be held until it is complete."""
         name = call.name
         return (
             name in self.wrappers

@@ -102,7 +102,7 @@ class _LenientParser:
     def closed(self) -> bool:
         """Return whether the innermost object or array ends here, and consume its closing bracket.
 
-        If the bracket is missing, it ends at the bracket of an outer one or at the end of the text.
+        If its bracket is missing, it ends before the bracket of an outer object or array, or at the end of the text.
         """
         following = self.peek()
         if following and following not in self.closers:

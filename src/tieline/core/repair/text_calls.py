@@ -204,7 +204,7 @@ class TextCallScanner:
         return self._unclosed(body, final)
 
     def _unclosed(self, body: int, final: bool) -> tuple[int, None]:
-        """Return the result of `_read` without a closer: wait for more text, unless it is over or too long."""
+        """Return the result of `_read` for a missing closer: wait for it, unless the text is over or too long."""
         return (body if final or len(self._buffer) - body > MAX_HELD else -1), None
 
     def _read_array(self, body: int, final: bool) -> tuple[int, list[TextCall] | None]:

@@ -47,7 +47,7 @@ class MessageTree:
         return self._children.get(turn.parent, [])
 
     def newest(self, turn_id: str | None) -> str | None:
-        """Return the last message below a message, following the newest child each time; None is the root."""
+        """Follow the newest children of a message, and return the id of the last one. None starts at the root."""
         seen: set[str] = set()
         while (children := self._children.get(turn_id)) and children[-1] not in seen:
             turn_id = children[-1]

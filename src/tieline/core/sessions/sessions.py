@@ -79,7 +79,7 @@ class _LiveSession:
     def __init__(self, stored: StoredSession) -> None:
         self.stored = stored
         self.tree: MessageTree | None = None
-        """The messages while one is being generated; otherwise None, and only the cache of PageSessions has them."""
+        """The messages while one is being generated; otherwise None, and the cache of PageSessions may hold them."""
         self.draft: MessageDraft | None = None
         self.task: asyncio.Task[None] | None = None
 

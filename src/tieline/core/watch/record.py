@@ -338,7 +338,7 @@ class LegRecords:
 
 
 def _is_update(before: Batch, activity: Activity) -> bool:
-    """Return whether an activity has the id and status of the last recorded one, so that it replaces it."""
+    """Return whether an activity is an update of the last recorded one: it has the same id and status."""
     last = before[0] if len(before) == 1 else None
     return isinstance(last, Activity) and (last.id, last.status) == (activity.id, activity.status)
 
@@ -358,7 +358,7 @@ def title_of(request: Request) -> str:
 
 
 def _parts_size(parts: Iterable[Part]) -> int:
-    """Return the approximate size of parts in characters. Avoids pattern matching, which is slow, for every message."""
+    """Return the approximate size of parts in characters. Uses no pattern matching, because that would be slow."""
     total = 0
     for part in parts:
         kind = type(part)
