@@ -259,7 +259,7 @@ def test_tools_that_are_off_are_not_made(tmp_path: Path) -> None:
 def test_the_start_says_where_tools_act_and_what_they_may_do(tmp_path: Path) -> None:
     assert made(tmp_path, workspace=str(tmp_path)).startswith(f"{tmp_path}: reading is allowed, everything else asks")
     assert "EVERYTHING is allowed" in made(tmp_path, workspace=str(tmp_path), yolo=True)
-    assert "; 2 rules of yours" in made(tmp_path, workspace=str(tmp_path), rules=RULES)
+    assert "; 2 configured rules" in made(tmp_path, workspace=str(tmp_path), rules=RULES)
     saved(SavedGrants(tmp_path / ".config" / "tieline", str(tmp_path)))
     assert "; 2 saved permissions" in made(tmp_path, workspace=str(tmp_path))
 

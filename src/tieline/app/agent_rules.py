@@ -1,9 +1,9 @@
 """Applies the rules of the gateway's own tools to the actions of coding agents.
 
-An agent names a kind of action, not one of the gateway's tools. Each kind is judged like the tools that do the same,
-and the strictest rule decides. A rule can allow only what can be checked: the user decides about a file that is not
-named or lies outside the workspace. A command or file that appears only in descriptive text can be denied, but not
-allowed.
+An agent states the kind of an action, such as "edit", but does not name one of the gateway's tools. The action is
+judged like the tools that do the same, and the strictest verdict counts. A rule can allow an action only if its target
+can be checked: if the agent names no file, or one outside the workspace, the user decides. A command or file that
+appears only in descriptive text can cause a denial, but never a permission.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from tieline.tools.protected import protection_warning
 from tieline.tools.toolbox import READ_ONLY_TOOLS
 
 MOST_PATHS = 100
-"""An action on more files than this is not checked against the disk; the user decides."""
+"""Maximum number of files of an action that are looked up on the disk. If there are more, the user decides."""
 
 _WRITING = ("edit_file", "write_file")
 _TOOLS = {
@@ -30,12 +30,12 @@ _TOOLS = {
     "move": ("move", *_WRITING),
     "execute": ("run_terminal",),
 }
-"""Other kinds are judged like a tool of that name, which only an explicit rule can allow."""
+"""For each kind of action, the tools whose rules apply. Other kinds are allowed only by rules that name the kind."""
 _STRICTNESS = ("allow", "ask", "deny")
 
 
 class AgentRules:
-    """Judges the actions of agents in the workspace `root`. `note` receives decisions made without the user."""
+    """Judges the actions of agents in the workspace `root`. `note` is called for each decision made by a rule."""
 
     def __init__(self, policy: Policy, note: DecisionListener, root: str) -> None:
         self._policy = policy
@@ -43,7 +43,10 @@ class AgentRules:
         self._note = note
 
     async def judge(self, deed: AgentAction) -> Ruling:
-        """Judge an action. This resolves paths on the disk, in a thread."""
+        """Decide whether an action is allowed, is denied, or needs approval, and describe its risk.
+
+        Paths are looked up on the disk, in a thread.
+        """
         subject, verdict, warning = await asyncio.to_thread(self._strictest, deed)
         if verdict.decision != "ask" and verdict.rule not in DEFAULTS:
             self._note(subject, verdict)
@@ -55,7 +58,7 @@ class AgentRules:
         return Ruling(verdict.decision, verdict.reason, visible(risk) if risk else "", bool(warning))
 
     def _strictest(self, deed: AgentAction) -> tuple[Subject, Verdict, str]:
-        """Return the decisive subject, its verdict, and a warning if a protected file is affected."""
+        """Return the subject with the strictest verdict, the verdict, and a warning if a protected file is affected."""
         subjects = list(self._subjects(deed))
         judged = [(subject, self._judged(subject, is_known)) for subject, is_known in subjects]
         hinted = ((subject, self._policy.judge(subject)) for subject in self._hinted(deed))
@@ -76,7 +79,7 @@ class AgentRules:
         return verdict
 
     def _subjects(self, deed: AgentAction) -> Iterator[tuple[Subject, bool]]:
-        """Yield the subjects to judge, and whether the location of each is known."""
+        """Yield each subject to judge, and whether enough is known about it for a rule to allow it."""
         if deed.command or deed.kind == "execute":
             folder = self._located(deed.folder or ".")
             yield (
@@ -91,7 +94,7 @@ class AgentRules:
                 yield Subject(tool=tool, path=found), found is not None or deed.kind not in _TOOLS
 
     def _hinted(self, deed: AgentAction) -> Iterator[Subject]:
-        """Yield subjects from descriptive text outside the structured input. They can only lead to a denial."""
+        """Yield the commands and files that appear only in descriptive text. They can only lead to a denial."""
         for command in deed.hinted_commands:
             yield Subject(tool="run_terminal", path=self._located(deed.folder or "."), command=command)
         for path in deed.hinted_paths[:MOST_PATHS]:

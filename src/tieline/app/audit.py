@@ -1,4 +1,4 @@
-"""The audit log: one JSON line for each inbox item, answer and rule decision. Only its owner can read it.
+"""The audit log: one JSON line for each inbox item, answer and decision by a rule. Only its owner can read it.
 
 A failure to write must never prevent an action: it is only logged.
 """
@@ -23,15 +23,15 @@ AUDIT_LIMIT = 4 << 20
 AUDIT_KEPT = 3
 """Number of rotated files that are kept."""
 LONGEST_TEXT = 16 << 10
-"""Longer texts are truncated."""
+"""Maximum number of characters of a text in a record. Longer texts are truncated."""
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class AuditLog:
-    """Appends to the file at `path`, synchronously: a line is written before the action it describes.
+    """Appends records to the file at `path`. Each record is written before the action that it describes.
 
-    Without a path nothing is recorded.
+    If `path` is None, nothing is recorded.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ def open_audit_log(env: Mapping[str, str]) -> AuditLog:
 
 
 def _encodable(value: Any) -> Any:
-    """Truncate long texts, and replace surrogates, which cannot be encoded."""
+    """Return `value` with long texts truncated and with surrogates, which UTF-8 cannot encode, replaced."""
     if isinstance(value, str):
         text = value if len(value) <= LONGEST_TEXT else f"{value[:LONGEST_TEXT]}… ({len(value)} characters)"
         return text.encode("utf-8", "replace").decode()

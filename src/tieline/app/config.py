@@ -17,13 +17,13 @@ from tieline.model.rules import Rule
 FILE_NAME = "tieline.toml"
 DEFAULT_PORT = 18741
 RESERVED = frozenset({"demo", "cursor", "acp"})
-"""Backend names that an upstream cannot use."""
+"""Names of built-in backends. A configured upstream must have another name."""
 DEFAULT_URLS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
 KEY_NAMES = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 
 Arguments = Literal["buffered", "incremental"]
 Seconds = Annotated[float, Meta(gt=0, le=1e9)]
-"""The upper bound rejects infinity; NaN fails every comparison."""
+"""A positive number of seconds. The upper bound rejects infinity, and NaN fails every comparison."""
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 Number = Annotated[int, Meta(ge=1, le=1_000_000)]
 
@@ -71,7 +71,7 @@ class CursorSettings(Value, forbid_unknown_fields=True):
     """`[cursor]`: the address of Cursor's service, the client identity to present, and timeouts."""
 
     enabled: bool | None = None
-    """None: enabled if there is a login or a key."""
+    """If None, the Cursor backend is enabled when there is a login or a key."""
     api_url: str = "https://api2.cursor.sh"
     agent_url: str | None = None
     website_url: str = "https://cursor.com"
@@ -83,7 +83,7 @@ class CursorSettings(Value, forbid_unknown_fields=True):
     client_version: str | None = None
     ghost_mode: bool | None = None
     machine_id: str | None = None
-    """If set, the checksum header is sent."""
+    """If set, requests to Cursor carry the checksum header, which is computed from this id."""
     history: Literal["blobs", "text"] = "blobs"
     web: bool = True
     images: bool = True
@@ -113,7 +113,7 @@ class ToolSettings(Value, forbid_unknown_fields=True):
 
     enabled: bool = False
     workspace: str | None = None
-    """None: the working directory."""
+    """If None, the tools use the working directory."""
     yolo: bool = False
     rules: tuple[Rule, ...] = ()
     shell: str = "/bin/sh"
@@ -133,7 +133,7 @@ class ToolSettings(Value, forbid_unknown_fields=True):
 
 
 class AgentSettings(Value, forbid_unknown_fields=True):
-    """`[acp.agents.NAME]`: a coding agent, or changes to a known one."""
+    """`[acp.agents.NAME]`: a coding agent to add, or settings that change one of the known agents."""
 
     command: tuple[str, ...] = ()
     title: str = ""
@@ -152,15 +152,15 @@ class McpSettings(Value, forbid_unknown_fields=True):
 
 
 class AcpSettings(Value, forbid_unknown_fields=True):
-    """`[acp]`: coding agents as models, their working folders, permissions, environment and timeouts."""
+    """`[acp]`: the coding agents offered as models: their working folders, permissions, environment and timeouts."""
 
     enabled: bool = True
     workspace: str | None = None
-    """None: the working directory."""
+    """If None, agents work in the working directory of the gateway."""
     environment: tuple[str, ...] = ()
-    """The environment variables passed to agents; if empty, all except the gateway's own keys."""
+    """Names of the environment variables that agents receive. If empty: all, except the gateway's own keys."""
     client_tools: bool = True
-    """Whether agents may call the tools of clients."""
+    """Whether agents may call the tools that clients offer in their requests."""
     files: bool = False
     """Whether agents read and write files through the gateway, under the rules of `tools`."""
     terminals: bool = False
@@ -195,7 +195,7 @@ class ClientSettings(Value, forbid_unknown_fields=True):
     reasoning: Literal["reasoning_content", "reasoning", "none"] | None = None
     activity: Literal["reasoning", "text", "hidden"] | None = None
     tools: bool | None = None
-    """Whether its requests receive the gateway's own tools; None: as its named key says, otherwise no."""
+    """Whether this client's requests get the gateway's own tools. If None, its named key decides; without one, no."""
 
 
 class KeySettings(Value, forbid_unknown_fields=True):
@@ -228,7 +228,7 @@ class Config(Value, forbid_unknown_fields=True):
 
 
 def key_variables(config: Config) -> frozenset[str]:
-    """Return the environment variables with the gateway's own keys. Commands and agents must not see them."""
+    """Return the names of the variables that hold the gateway's own keys. Commands and agents must not see them."""
     named = (key.key_env for key in config.keys.values())
     return frozenset((config.server.key_env, *(name for name in named if name is not None)))
 

@@ -1,6 +1,6 @@
 """Reads and checks the configuration file. Every error names the line and the setting.
 
-`trust` decides which file is used.
+The module `trust` decides which file is used.
 """
 
 import re
@@ -46,14 +46,14 @@ Keyed = TypeVar("Keyed", ServerSettings, UpstreamSettings, CursorSettings, KeySe
 
 
 class ConfigFile(NamedTuple):
-    """A configuration file and its content. It is read only once, so the content that was checked is the one used."""
+    """A configuration file and its content. It is read only once, so exactly the content that was checked is used."""
 
     path: Path
     data: bytes
 
 
 def read_config_file(path: Path) -> ConfigFile:
-    """Read a file named by the user. It may also be a device or a pipe, such as /dev/null."""
+    """Read a configuration file named by the user. It may also be a device or a pipe, such as /dev/null."""
     try:
         return ConfigFile(path, read_stream(path, LIMIT))
     except OSError as error:
@@ -63,7 +63,7 @@ def read_config_file(path: Path) -> ConfigFile:
 
 
 def load_config(source: ConfigFile | None, env: Mapping[str, str]) -> Config:
-    """Parse a configuration file, or use the defaults, and add the upstreams whose key is in the environment."""
+    """Return the settings in `source`, or the defaults if it is None. Add upstreams for API keys in `env`."""
     config = Config() if source is None else _parse(source)
     upstreams = {**_upstreams_of(env, config), **config.upstreams}
     return msgspec.structs.replace(config, upstreams=upstreams)
@@ -111,7 +111,7 @@ def _parse(source: ConfigFile) -> Config:
 
 
 def _resolve_key_files(config: Config, folder: Path) -> Config:
-    """Resolve relative key files against the folder of the configuration, not the working directory."""
+    """Resolve relative paths of key files against the folder of the configuration file, not the working directory."""
 
     def resolved(settings: Keyed) -> Keyed:
         if settings.key_file is None or settings.key_file.startswith("~"):
@@ -128,14 +128,17 @@ def _resolve_key_files(config: Config, folder: Path) -> Config:
 
 
 class _InvalidSetting(Exception):
-    """A value that msgspec rejected."""
+    """A setting with a value that msgspec rejected."""
 
     def __init__(self, message: str, within: str) -> None:
         self.message, self.place = _explain(message, within)
 
 
 def _convert(table: dict[str, Any]) -> Config:
-    """Convert a TOML table. Named tables are converted one by one, because msgspec's errors do not contain the name."""
+    """Convert a parsed TOML file into settings.
+
+    Tables with a name chosen by the user are converted one by one, because msgspec's errors do not contain the name.
+    """
     tables = ("upstreams", "clients", "keys")
     named = {name: table.pop(name) for name in tables if isinstance(table.get(name), dict)}
     config = _convert_table(table, Config, "")
@@ -159,7 +162,7 @@ def _convert_table(table: Any, kind: type[T], within: str) -> T:
 
 
 def _mistakes(config: Config) -> list[tuple[str, str]]:
-    """Check what the types cannot express. Return the place and the message of each mistake."""
+    """Check rules that types cannot express. Return the dotted path and an error message for each wrong setting."""
     wrong: list[tuple[str, str]] = []
     for name, upstream in config.upstreams.items():
         place = f"upstreams.{name}"
@@ -197,7 +200,7 @@ def _target_mistakes(config: Config) -> list[tuple[str, str]]:
 
 
 def _header_mistakes(place: str, upstream: UpstreamSettings) -> list[tuple[str, str]]:
-    """Check that headers can be sent. The messages omit the values, which may be secrets."""
+    """Check that the configured headers can be sent. Error messages omit their values, which may be secrets."""
     wrong: list[tuple[str, str]] = []
     for field, value in upstream.headers.items():
         where = f"{place}.headers.{field}"
@@ -254,7 +257,10 @@ def _dialect_mistakes(place: str, upstream: UpstreamSettings) -> list[tuple[str,
 
 
 def _explain(message: str, within: str = "") -> tuple[str, str]:
-    """Translate an error of msgspec. Return the message and the dotted path of the setting."""
+    """Translate an error of msgspec into a message for the user. Return it and the dotted path of the setting.
+
+    `within` is the dotted path of the table that was converted.
+    """
     complaint, _, path = message.partition(" - at `")
     place = within + re.sub(r"\[[^\]]*\]", "", path.removesuffix("`").removeprefix("$"))
     place = place.removeprefix(".")
@@ -290,7 +296,7 @@ def _closest(key: str, known: tuple[str, ...]) -> str:
 
 
 def line_of(text: str, place: str) -> int | None:
-    """Return the line of a TOML text that sets a dotted path, or the line of the table that contains it."""
+    """Return the number of the line that sets the dotted path `place`, or of the table that contains it."""
     *tables, key = place.split(".")
     found: int | None = None
     table: list[str] = []

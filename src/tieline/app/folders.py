@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def user_folder(env: Mapping[str, str]) -> Path:
-    """Return the folder of the user's settings, logins and trusted files; never relative to the working directory."""
+    """Return the absolute path of the folder that holds the user's settings, logins and records of trusted files."""
     base, home = _absolute(env.get("XDG_CONFIG_HOME")), _absolute(env.get("HOME"))
     if base is not None:
         return base / "tieline"
@@ -15,7 +15,7 @@ def user_folder(env: Mapping[str, str]) -> Path:
 
 
 def state_folder(env: Mapping[str, str]) -> Path | None:
-    """Return the folder of sessions and the audit log; None if the environment does not define one."""
+    """Return the folder that holds sessions and the audit log; None if neither XDG_STATE_HOME nor HOME is set."""
     base, home = _absolute(env.get("XDG_STATE_HOME")), _absolute(env.get("HOME"))
     if base is not None:
         return base / "tieline"
@@ -23,5 +23,5 @@ def state_folder(env: Mapping[str, str]) -> Path | None:
 
 
 def _absolute(folder: str | None) -> Path | None:
-    """Return a folder of the environment. The XDG specification requires relative paths to be ignored."""
+    """Return `folder` as a path, or None if it is unset or relative: the XDG specification ignores relative paths."""
     return Path(folder) if folder and Path(folder).is_absolute() else None

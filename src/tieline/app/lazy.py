@@ -1,4 +1,4 @@
-"""Functions and classes whose module is imported at the first call, to save start-up time and memory.
+"""Functions and classes whose module is imported on the first call, to save start-up time and memory.
 
 Only the composition root and the command line use this. Type checkers and the import contracts see a normal import:
 
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class LazyImport:
-    """A function or class of another module. Calling it imports the module first."""
+    """Stands for a function or class of another module, which is imported on the first call."""
 
     def __init__(self, module: str, name: str) -> None:
         self.module = module

@@ -1,4 +1,4 @@
-"""Objects that are created when they are first used, and backends that can be listed before they are created."""
+"""Objects that are created on first use, and backends whose models can be listed before the backend is created."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class LazyObject(Generic[T]):
-    """An object that is created at the first call of `now` or `get`."""
+    """Holds an object that is created by the first call of `now` or `get`."""
 
     def __init__(self, make: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
         self._code = make if isinstance(make, LazyImport) else None
@@ -23,24 +23,24 @@ class LazyObject(Generic[T]):
 
     @property
     def made(self) -> T | None:
-        """The object, if it was created already."""
+        """The object, or None if it has not been created yet."""
         return self._made
 
     def now(self) -> T:
-        """Return the object, and create it if necessary."""
+        """Return the object. The first call creates it."""
         if self._made is None:
             self._made = self._make()
         return self._made
 
     async def get(self) -> T:
-        """Return the object, and create it if necessary. Its module is imported in a thread, which takes a while."""
+        """Return the object. The first call imports its module in a thread, because that is slow, and creates it."""
         if self._made is None and self._code is not None:
             await asyncio.to_thread(self._code.load)
         return self.now()
 
 
 class LazyBackend:
-    """A backend that is created with its first run. `models` lists its models without creating it, if possible."""
+    """Stands for a backend that is created on first use. `models`, if given, lists its models without creating it."""
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ MOST_OUTPUT = 4 << 20
 """Maximum number of bytes kept of a command's output, whatever the agent requests."""
 
 _MERGED = 'exec "$@" 2>&1'
-"""Merges both output streams, as a terminal does."""
+"""A shell script that runs a command with standard error merged into standard output, as in a terminal."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -154,7 +154,7 @@ class _Terminal:
 
 
 async def _cleared(tools: GuardedTools, call: ToolCall, host: Host) -> str | None:
-    """Ask for permission and return the path that the call may act on. Raise GatewayError if it is refused."""
+    """Ask for permission and return the path that the call may act on. Raise GatewayError if the call is refused."""
     cleared = await tools.authorize(call, host)
     if isinstance(cleared, ToolRefusal):
         raise _refused(cleared.for_model)
@@ -166,7 +166,7 @@ def _call(name: str, /, **arguments: str) -> ToolCall:
 
 
 def _line(command: TerminalCommand) -> str:
-    """Return the command line that is shown and run. A program without arguments is already a command line."""
+    """Return the command line to show and run. Without arguments, `command.program` is itself a command line."""
     line = shlex.join([command.program, *command.arguments]) if command.arguments else command.program
     for name in command.env:
         if not _NAME.fullmatch(name):
@@ -177,7 +177,7 @@ def _line(command: TerminalCommand) -> str:
 
 
 async def _watched(running: RunningCommand) -> None:
-    """Wait for a command to end. `_ended` reports its failure."""
+    """Wait for a command to end. A failure is ignored here, because `_ended` reports it."""
     with suppress(ToolFailed):
         await running.wait()
 

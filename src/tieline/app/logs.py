@@ -13,7 +13,7 @@ _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tup
 
 
 class OneLineFormatter(logging.Formatter):
-    """Escapes line breaks and control characters. Tracebacks are indented."""
+    """Escapes line breaks and control characters in messages, and indents tracebacks."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - name defined by logging
         """Format the record without its traceback."""
@@ -35,7 +35,7 @@ def one_line(text: str) -> str:
 
 
 def configure(level: str, layout: str = "%(message)s") -> None:
-    """Send the log to standard error."""
+    """Write log records of `level` and above to standard error, in the given layout."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(OneLineFormatter(layout))
     logging.basicConfig(level=level, handlers=[handler])

@@ -1,4 +1,4 @@
-"""Saved grants: the permissions that the user answered with "always", in one file per workspace."""
+"""Saved grants: the permissions that the user gave with the answer "always", in one file per workspace."""
 
 import errno
 import fcntl
@@ -21,7 +21,7 @@ log = logging.getLogger("tieline")
 
 RULES_LIMIT = 4 << 20
 LOCK_WAIT = 5.0
-"""Seconds to wait for another gateway that writes the rules of the same workspace."""
+"""Seconds to wait for another gateway that is writing the grants of the same workspace."""
 
 _FileIdentity = tuple[int, ...]
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -30,8 +30,8 @@ _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 class SavedGrants(Grants):
     """The permissions saved for one workspace, in a file that several gateways may share.
 
-    The file is read again whenever it was replaced, and changed under a lock, so a change made by one gateway applies
-    in the others from the next call on. A file that cannot be read or trusted grants nothing.
+    The file is read again whenever it has been replaced, and is changed only under a lock, so a change made by one
+    gateway takes effect in the others at their next tool call. A file that cannot be read or trusted grants nothing.
     """
 
     def __init__(self, folder: Path, workspace: str) -> None:
@@ -42,9 +42,9 @@ class SavedGrants(Grants):
         self._lock = threading.Lock()
         self._seen: _FileIdentity | None = None
         self._unsaved: tuple[Rule, ...] = ()
-        """Granted only in this process, because writing the file failed."""
+        """Grants that are valid only in this process, because writing the file failed."""
         self._revoked: frozenset[str] = frozenset()
-        """Revoked only in this process, for the same reason."""
+        """Ids of the grants that are revoked only in this process, for the same reason."""
 
     def load(self) -> tuple[Rule, ...]:
         """Read the file for the first time. Raise ConfigError if it cannot be trusted or parsed."""
@@ -64,7 +64,10 @@ class SavedGrants(Grants):
             return tuple(rule for rule in (*self._rules, *unsaved) if rule.id not in self._revoked)
 
     def add(self, rule: Rule) -> None:
-        """Add a grant for every gateway of this workspace. Raise OSError if it could not be saved."""
+        """Add a grant for every gateway with this workspace.
+
+        If the grant cannot be saved, add it in this process only and raise OSError.
+        """
         with self._lock:
             self._revoked -= {rule.id}
             try:
@@ -74,7 +77,10 @@ class SavedGrants(Grants):
                 raise
 
     def remove(self, rule_id: str) -> bool:
-        """Revoke a grant in every gateway of this workspace. Raise OSError if the change could not be saved."""
+        """Revoke a grant in every gateway with this workspace. Return False if there is no such grant.
+
+        If the change cannot be saved, revoke the grant in this process only and raise OSError.
+        """
         if all(rule.id != rule_id for rule in self.rules()):
             return False
         with self._lock:
@@ -87,7 +93,7 @@ class SavedGrants(Grants):
         return True
 
     def _change(self, change: Callable[[tuple[Rule, ...]], tuple[Rule, ...]]) -> None:
-        """Apply `change` to the current content of the file, under the lock."""
+        """Replace the rules in the file by `change(rules)`, while holding the lock on the file."""
         with self._locked():
             try:
                 before, _ = self._read()
@@ -100,7 +106,7 @@ class SavedGrants(Grants):
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock that the gateways of this workspace share. Raise OSError after LOCK_WAIT seconds."""
+        """Hold the lock that all gateways with this workspace share. Raise OSError after waiting LOCK_WAIT seconds."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self.path.with_suffix(".lock"), _LOCK, 0o600)
         try:
@@ -125,7 +131,10 @@ class SavedGrants(Grants):
             log.warning("the saved permissions cannot be read, so you will be asked again: %s: %s", self.path, error)
 
     def _read(self) -> tuple[tuple[Rule, ...], _FileIdentity | None]:
-        """Read the file. Its identity is taken first, so that a later replacement is always noticed."""
+        """Return the rules in the file, and the identity of the file.
+
+        The identity is taken before reading, so that a later replacement of the file is always noticed.
+        """
         identity = self._identity()
         try:
             return load_rules(read_private(self.path, RULES_LIMIT).decode("utf-8")), identity

@@ -38,7 +38,7 @@ _KEPT_MEMORY = 4 << 20
 DRAIN = 1
 """Seconds that open requests get to finish when the gateway stops."""
 CLOSING = 0.8
-"""Seconds that agents, connections and pending writes get after that."""
+"""Seconds that agents, connections and pending writes then get to finish."""
 
 
 def serve(
@@ -49,7 +49,7 @@ def serve(
     source: Path | None = None,
     simulate_cursor: bool = False,
 ) -> None:
-    """Run until interrupted.
+    """Run the gateway until it is interrupted. `announce` prints the start-up text and warnings.
 
     `source` is the configuration file. With `simulate_cursor`, the Cursor backend talks to a simulator of the service.
     """
@@ -96,7 +96,7 @@ async def _warn_of_unreachable(config: Config, app: App) -> None:
 
 
 def server_config(app: App) -> uvicorn.Config:
-    """Return the settings of uvicorn. Tests use the same."""
+    """Return the uvicorn settings of the gateway. Tests use them, too."""
     return uvicorn.Config(
         app.asgi,
         http=HttpServerProtocol,
@@ -118,14 +118,14 @@ def server_config(app: App) -> uvicorn.Config:
 def _tune_allocator() -> None:
     """Make the allocator keep the memory of one request for the next.
 
-    glibc raises its mmap threshold when a large block is freed. Without this, the memory of a large request is returned
-    to the system and faulted in again for the next one.
+    glibc raises its mmap threshold when a large block is freed, so allocate and free one. With the default threshold,
+    the memory of a large request is returned to the system and must be mapped again for the next request.
     """
     bytes(_KEPT_MEMORY)
 
 
 class _GatewayServer(uvicorn.Server):
-    """Only stops on a signal and does not re-raise it, so that everything else can be closed in order."""
+    """A uvicorn server that stops on a signal without re-raising it, so that the program can close its resources."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signature of signal handlers
         if self.should_exit and sig == signal.SIGINT:
@@ -141,7 +141,7 @@ async def _close(app: App) -> None:
 
 
 def _raise_file_limit() -> None:
-    """Raise the limit of open files, usually 1024: every stream and every parked run needs one."""
+    """Raise the limit on open files, which is usually 1024. Every stream and every parked run needs an open file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(ValueError, OSError):

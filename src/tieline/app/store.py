@@ -1,7 +1,8 @@
 """Document stores: in memory, or in one SQLite file that only its owner can read.
 
-A document has a shelf and a key. All disk access happens in one thread, in order. The file is created by the first
-write. A damaged file is renamed, and a new one is created.
+A document is a byte string with a key. Documents are grouped into shelves, and a key is unique within its shelf. All
+disk access happens in one thread, in order. The file is created by the first write. A damaged file is renamed, and a
+new one is created.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ _SETTINGS = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", "PRAGMA
 
 
 class MemoryStore:
-    """Documents that are lost when the program ends."""
+    """Keeps documents in memory. They are lost when the program ends."""
 
     def __init__(self) -> None:
         self._shelves: dict[str, dict[str, bytes]] = {}
@@ -62,7 +63,7 @@ class MemoryStore:
 
 
 class DiskStore:
-    """Documents in an SQLite file. `warn` is called for the first of several failures in a row."""
+    """Keeps documents in an SQLite file. `warn` is called only for the first of several consecutive failures."""
 
     def __init__(self, folder: Path, *, warn: Callable[[str], None] = log.warning) -> None:
         self.path = folder / FILE_NAME
@@ -100,7 +101,10 @@ class DiskStore:
         thread.shutdown()
 
     async def _do(self, work: Callable[[sqlite3.Connection], T], failing: T, *, make: bool = True) -> T:
-        """Run `work` in the thread, even if the caller is cancelled. Return `failing` if the database fails."""
+        """Run `work` in the thread and return its result, or `failing` if the database fails.
+
+        Cancelling the caller does not interrupt `work`. Without `make`, return `failing` if there is no file yet.
+        """
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "store")
         loop = asyncio.get_running_loop()
@@ -185,5 +189,8 @@ def _execute_when_free(database: sqlite3.Connection, statement: str) -> None:
 
 
 def _is_damaged(error: sqlite3.DatabaseError) -> bool:
-    """Return whether the file is corrupt or not a database. Other failures are subclasses, and may be temporary."""
+    """Return whether `error` says that the file is corrupt or not a database.
+
+    SQLite reports other, possibly temporary, failures with subclasses of DatabaseError.
+    """
     return type(error) is sqlite3.DatabaseError

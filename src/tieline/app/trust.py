@@ -1,8 +1,8 @@
 """Finds the configuration file, and checks whether the user trusts it.
 
 A `tieline.toml` in the working directory may come from someone else's repository. It can send keys to other servers and
-start programs, so it is used only after the user has trusted this content at this path. A file named with `--config`,
-and the user's own file, are always trusted.
+start programs, so it is used only if the user has trusted exactly this content at this path. A file named with
+`--config`, and the user's own file, are always trusted.
 """
 
 import grp
@@ -40,27 +40,30 @@ class TrustStore:
 
     @property
     def is_new(self) -> bool:
-        """Whether this user was never asked about a file."""
+        """Whether this user has never been asked whether to trust a file."""
         return not self._folder.exists()
 
     def begin(self) -> None:
-        """Create the folder, so that `is_new` is false from now on. Raise OSError."""
+        """Create the folder of records, so that `is_new` becomes false. Raise OSError if that fails."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def standing(self, source: ConfigFile) -> Standing:
-        """Return whether a file is trusted. Ignore records that cannot be read or that other users may have written."""
+        """Return whether a file is trusted, has changed since it was trusted, or is unknown.
+
+        Records that cannot be read, or that other users may have written, are ignored.
+        """
         record = self._read(self._file(source.path))
         if record is None or record.path != source.path:
             return "unknown"
         return "trusted" if record.sha256 == digest(source.data) else "changed"
 
     def trust(self, source: ConfigFile) -> None:
-        """Record that the user trusts this content at this path. Raise OSError."""
+        """Record that the user trusts this content at this path. Raise OSError if that fails."""
         record = {"version": 1, "path": str(source.path), "sha256": digest(source.data)}
         write_private(self._file(source.path), json.dumps(record).encode())
 
     def remove(self, path: Path) -> bool:
-        """Stop trusting a file; return whether it was trusted. Raise OSError."""
+        """Stop trusting a file; return whether it was trusted. Raise OSError if that fails."""
         try:
             self._file(path).unlink()
         except FileNotFoundError:
@@ -89,16 +92,16 @@ class TrustStore:
 
 
 class Untrusted(NamedTuple):
-    """A file in the working directory that the user has not trusted."""
+    """A configuration file in the working directory that the user has not trusted."""
 
     source: ConfigFile
     standing: Standing
     is_first: bool
-    """Whether this is the first untrusted file this user encounters."""
+    """Whether this is the first untrusted file that this user encounters."""
 
 
 Agree = Callable[[Untrusted], bool]
-"""Ask the user whether to trust a file; raise ConfigError if there is no terminal."""
+"""A function that asks the user whether to trust a file. It raises ConfigError if there is no terminal."""
 
 
 class ConfigFinder:
@@ -111,7 +114,10 @@ class ConfigFinder:
         self._warn = warn
 
     def find(self, explicit: Path | None, here: Path) -> ConfigFile | None:
-        """Return the file that was named, the trusted one in `here`, or the user's own; raise ConfigError."""
+        """Return the `explicit` file, else the one in `here` if it is trusted, else the user's own, else None.
+
+        Raise ConfigError if the file cannot be read or must not be used.
+        """
         if explicit is not None:
             return read_config_file(explicit)
         local = None if _is_same(here, self._own.parent) else self._local(place(here))
@@ -155,16 +161,20 @@ class ConfigFinder:
 
 
 def place(given: Path) -> Path:
-    """Return the path that trust is bound to: the resolved folder, and the name of the file in it.
+    """Return the path under which a configuration file is trusted: its resolved folder, and its name in that folder.
 
-    The file itself is not resolved if it is a link: its meaning depends on the folder in which it is used.
+    `given` is the file or its folder. If the file is a link, the link is not followed, because the effect of a file
+    depends on the folder in which it is used.
     """
     folder, name = (given, FILE_NAME) if given.is_dir() else (given.parent, given.name)
     return Path(os.path.realpath(folder)) / name
 
 
 def read_local(path: Path, warn: Callable[[str], None]) -> ConfigFile | None:
-    """Read a file that may be hostile. Return None if there is none; raise ConfigError if it cannot be read."""
+    """Read a configuration file that may be hostile. Return None if there is no regular file at `path`.
+
+    Raise ConfigError if the file cannot be read.
+    """
     try:
         return ConfigFile(path, read_file(path, LIMIT))
     except (FileNotFoundError, NotADirectoryError):

@@ -19,7 +19,7 @@ MOST_FOUND = 50
 NAMES_KEPT = 5.0
 """Seconds for which the list of files is cached while the user types."""
 MOST_ATTACHED = 256 * 1024
-"""Maximum number of characters of an attached file."""
+"""Maximum number of characters of an attached text file. Longer files are truncated."""
 
 
 class WorkspaceFiles:
@@ -65,7 +65,7 @@ class WorkspaceFiles:
 
 
 def best_matches(names: Sequence[str], query: str, most: int) -> list[str]:
-    """Return the names that contain the letters of a query in order, the best_matches match first."""
+    """Return up to `most` names that contain the letters of `query` in this order, best match first."""
     wanted = query.lower().strip()
     ranked = ((_rank(name.lower(), wanted), name) for name in names)
     found = sorted((rank, len(name), name) for rank, name in ranked if rank is not None)

@@ -1,5 +1,5 @@
 """Builds the objects of the program from the configuration; start reading at `application.build`.
 
-Each module builds one part. Behaviour belongs in the packages below; only wiring, and what needs the configuration or
-the environment, belongs here.
+Each module builds one part. Behaviour belongs in the other packages; only wiring, and code that needs the configuration
+or the environment, belongs here.
 """

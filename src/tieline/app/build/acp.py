@@ -1,4 +1,4 @@
-"""Check whether coding agents are available, and build their backend. Its code is imported on first use."""
+"""Checks whether coding agents are available, and builds their backend. Its code is imported on first use."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -36,9 +36,9 @@ def acp_backend(
     tools: "GuardedTools | None" = None,
     tasks: Tasks | None = None,
 ) -> tuple[LazyBackend, BackendStatus] | None:
-    """Build the backend of all coding agents; None if it is disabled.
+    """Build the backend for all coding agents, and describe its status. Return None if it is disabled.
 
-    `tools` judges the actions of agents, and runs the file access and commands that they request from the gateway.
+    `tools` judges the actions of agents. On request, it also accesses files and runs commands for them.
     """
     settings = config.acp
     if not settings.enabled:
@@ -67,7 +67,10 @@ def acp_backend(
 def tools_for_agents(
     config: Config, env: Mapping[str, str], audit: AuditLog, tools: "GuardedTools | None"
 ) -> "GuardedTools | None":
-    """Return the tools that serve coding agents: the gateway's own if the workspace is the same, else separate ones."""
+    """Return the tools for coding agents: the gateway's own `tools` if they have the same workspace, else new ones.
+
+    Return None if agents do not need any.
+    """
     settings = config.acp
     if not settings.enabled:
         return None

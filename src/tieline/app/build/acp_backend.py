@@ -1,4 +1,4 @@
-"""Creates the backend of coding agents: environment, rules, host services, and the bridge for clients' tools."""
+"""Creates the backend for coding agents: their environment, rules and host services, and access to clients' tools."""
 
 import secrets
 import sys
@@ -39,9 +39,9 @@ def make_acp_backend(
     tools: GuardedTools | None = None,
     tasks: Tasks | None = None,
 ) -> AcpBackend:
-    """Create the backend of these agents. They work in `folder` or in one of the named `folders`.
+    """Create the backend for `agents`. They work in `folder`, or in one of the named `folders`.
 
-    `tools` judges their actions, and runs the file access and commands that they request from the gateway.
+    `tools` judges their actions. On request, it also accesses files and runs commands for them.
     """
     settings = config.acp
     return AcpBackend(
@@ -75,7 +75,7 @@ def _server(server: McpSettings) -> ToolServer:
 
 
 def _keeping(env: Mapping[str, str]) -> SessionStorage | None:
-    """Return the store of sessions, a separate file that contains only digests."""
+    """Return the store of agent sessions. It is a separate file, which contains digests instead of messages."""
     folder = state_folder(env)
     return SessionStorage(DiskStore(folder / "agents"), time.time) if folder is not None else None
 
@@ -83,7 +83,10 @@ def _keeping(env: Mapping[str, str]) -> SessionStorage | None:
 def _rules(
     config: Config, env: Mapping[str, str], folder: str, audit: AuditLog, tools: GuardedTools | None
 ) -> AgentRules:
-    """Apply the rules of the gateway's tools. Saved grants count only with `tools`, where they can be revoked."""
+    """Return an object that applies the rules of the gateway's own tools to the actions of agents.
+
+    Without `tools`, saved grants do not apply, because the user could not revoke them.
+    """
     if tools is not None:
         return AgentRules(tools.policy, audit.write_ruling, tools.workspace)
     rules = (*protecting_rules(folder, env), *config.tools.rules)
@@ -102,7 +105,7 @@ def _bridge() -> ToolBridge:
 
 
 def _environment(settings: AcpSettings, env: Mapping[str, str], hidden: frozenset[str]) -> dict[str, str]:
-    """Return the environment of agents: the configured variables, or all except the gateway's keys."""
+    """Return the environment of agents: the configured variables, or by default all except those in `hidden`."""
     if settings.environment:
         return {name: env[name] for name in settings.environment if name in env}
     return {name: value for name, value in env.items() if name not in hidden}

@@ -14,12 +14,12 @@ FOUND = "Found on the PATH (Tieline learns whether they are logged in only when 
 
 
 def catalogue(settings: AcpSettings) -> dict[str, AgentSpec]:
-    """Return the known agents, including those of the configuration."""
+    """Return the built-in and configured agents by name."""
     return {**CATALOGUE, **{name: _spec(name, own) for name, own in settings.agents.items()}}
 
 
 def listing(settings: AcpSettings, env: Mapping[str, str]) -> str:
-    """List every agent: installed ones with the command that starts them, others with the command to install them."""
+    """Return a text that lists installed agents with their commands, and others with the commands to install them."""
     which = which_in(env)
     found = {name: find(spec, which) for name, spec in catalogue(settings).items()}
     width = max(len(name) for name in found)
@@ -33,7 +33,7 @@ def listing(settings: AcpSettings, env: Mapping[str, str]) -> str:
 def install(
     settings: AcpSettings, name: str, env: Mapping[str, str], *, ask: Callable[[str], str], say: Callable[[str], None]
 ) -> int:
-    """Show the command that installs an agent, and run it if the user agrees."""
+    """Show the command that installs an agent, and run it if the user agrees. Return the exit status."""
     spec = catalogue(settings).get(name)
     if spec is None:
         raise ConfigError(f"there is no agent `{name}`; `tieline agents` lists the known ones")
@@ -69,7 +69,7 @@ def _is_confirmed(ask: Callable[[str], str]) -> bool:
 
 
 def _spec(name: str, own: AgentSettings) -> AgentSpec:
-    """Return an agent of the configuration. A known agent provides what the configuration leaves out."""
+    """Return a configured agent. If Tieline knows the agent, the known values are defaults for missing settings."""
     known = CATALOGUE.get(name)
     if known is None and not own.command:
         raise ConfigError(f"`acp.agents.{name}` needs a `command`, because it is not one of the known agents")

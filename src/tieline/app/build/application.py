@@ -1,6 +1,6 @@
 """The composition root: builds the whole program from a configuration. `serve` runs it.
 
-No module below this one reads the configuration, the environment or the wall clock.
+Modules outside `app` and `cli` read neither the configuration nor the environment; they receive values and clocks.
 """
 
 import os
@@ -60,12 +60,12 @@ BARE_NAMES = {
     "anthropic": ("claude-*",),
     "openai": ("gpt-*", "chatgpt-*", "o1*", "o3*", "o4*", "codex-*"),
 }
-"""Model names that need no prefix if the upstream of this name is configured."""
+"""For each of these upstreams, if it is configured, the model names that reach it without its name as a prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """The built program, ready to serve."""
+    """The whole program, ready to serve."""
 
     asgi: HttpApp
     gateway: Gateway
@@ -82,7 +82,7 @@ class App:
 
     @property
     def page(self) -> "Page | None":
-        """The web page, unless it is disabled."""
+        """The web page, built on first access; None if it is disabled."""
         return self.lazy_page.now() if self.lazy_page is not None else None
 
     async def aclose(self) -> None:
@@ -197,7 +197,10 @@ def _router(config: Config, backends: Backends, aliases: Mapping[str, str]) -> R
 
 
 def _default_model(config: Config, backends: Mapping[str, Backend]) -> str | None:
-    """Return the model for unknown names. The demo model answers them only if no upstream or account is configured."""
+    """Return the model for requests that name an unknown model, or None to reject them.
+
+    The demo model answers them only if no upstream and no Cursor account is configured.
+    """
     if config.default_model is not None:
         return config.default_model
     return "demo/scripted" if set(backends) <= {"demo", "acp"} and "demo" in backends else None

@@ -33,10 +33,10 @@ class Backends:
     by_name: dict[str, Backend] = field(default_factory=dict)
     statuses: list[BackendStatus] = field(default_factory=list)
     secrets: list[str] = field(default_factory=list)
-    """The keys and other secret values that upstreams and agents receive. Records must not contain them."""
+    """Keys and other secret values that are sent to upstreams and agents. Records must not contain them."""
 
     def put(self, name: str, backend: Backend, status: BackendStatus) -> Backend | None:
-        """Add a backend with its status; return the one it replaces."""
+        """Add a backend and its status. Return the backend that it replaces, if any."""
         replaced = self.by_name.get(name)
         self.by_name[name] = backend
         self.statuses[:] = [*(other for other in self.statuses if other.name != name), status]

@@ -1,4 +1,4 @@
-"""Whether the Cursor backend is available, and the backend itself, whose code is loaded when it is first used."""
+"""Checks whether the Cursor backend is available, and builds it. Its code is imported on first use."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ def cursor_backend(
     *,
     park_for: float = 900.0,
 ) -> tuple[LazyBackend, BackendStatus] | None:
-    """Build the Cursor backend. With a `token`, no login or key is needed.
+    """Build the Cursor backend, and describe its status. With a `token`, no login or key is needed.
 
     Return None if the backend is disabled, or if `enabled` is not set and there is neither a login nor a key.
     """

@@ -27,7 +27,7 @@ from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings
 from tieline.wire.cursor.run.query_replies import QuerySettings
 
 CONNECTIONS = 8192
-"""Maximum number of connections: over HTTP/1.1, every parked run holds one and needs others for its requests."""
+"""Maximum number of connections. Over HTTP/1.1, every parked run holds one, and needs others to send messages."""
 
 
 def cursor_account(
@@ -38,7 +38,7 @@ def cursor_account(
     token: str | None = None,
     key: str | None = None,
 ) -> Account:
-    """Return the account for an access token or an API key, or else the stored login."""
+    """Return the account of an access token or an API key; without either, the account of the stored login."""
     api = AuthApi(client, settings.api_url)
     if token is not None:
         return Account.fixed(api, token, clock=time.time)
@@ -57,7 +57,7 @@ def make_cursor_backend(
     token: str | None = None,
     key: str | None = None,
 ) -> CursorBackend:
-    """Create the Cursor backend. A plan waits for the user's reply for `park_for` seconds."""
+    """Create the Cursor backend. A run waits up to `park_for` seconds for the user's reply to a plan."""
     http = HttpClient(proxies=proxies, per_origin=CONNECTIONS)
     return CursorBackend(
         _terms(settings, env, park_for),
@@ -74,7 +74,10 @@ def make_cursor_backend(
 async def login_cursor(
     settings: CursorSettings, env: Mapping[str, str], *, take: bool, say: Callable[[str], None]
 ) -> str:
-    """Log in through a browser, or import the login of Cursor's own client. Return a message for the user."""
+    """Log in through a browser, or, with `take`, import the login of Cursor's own client.
+
+    `say` shows progress. Return a message for the user.
+    """
     store = LoginStore(user_folder(env))
     if take or settings.import_login:
         home = _home(env)
@@ -99,7 +102,7 @@ async def login_cursor(
         await client.aclose()
 
 
-async def logout_cursor(settings: CursorSettings, env: Mapping[str, str]) -> str:  # noqa: ARG001 - same signature as the other login_commands
+async def logout_cursor(settings: CursorSettings, env: Mapping[str, str]) -> str:  # noqa: ARG001 - same signature as the other login commands
     """Delete the stored login. Return a message for the user."""
     return await login_commands.logout(LoginStore(user_folder(env)))
 
@@ -159,7 +162,10 @@ def _terms(settings: CursorSettings, env: Mapping[str, str], park_for: float) ->
 
 
 def _surroundings(workspace: str, env: Mapping[str, str]) -> MachineInfo:
-    """Describe this machine to the service. Project folders have the same paths as with Cursor's own clients."""
+    """Return the description of this machine that Cursor's service receives.
+
+    Project folders have the paths that Cursor's own clients use.
+    """
     home = _home(env)
     slug = re.sub(r"[^A-Za-z0-9]+", "-", workspace).strip("-")
     project = str(home / ".cursor/projects" / slug) if slug else ""

@@ -1,4 +1,4 @@
-"""The login to Cursor from the web page."""
+"""Lets the user log in to Cursor from the web page."""
 
 import asyncio
 import secrets
@@ -29,7 +29,7 @@ class _PendingLogin(NamedTuple):
 
 
 class CursorLogin:
-    """Logs in to Cursor from the page. Afterwards, Cursor's models are available without a restart."""
+    """Logs in to Cursor from the web page. Afterwards, Cursor's models are available without a restart."""
 
     def __init__(self, context: PageContext) -> None:
         self._context = context
@@ -39,7 +39,7 @@ class CursorLogin:
         """Backends of earlier logins, kept open for their running requests."""
 
     def state(self) -> LoginState:
-        """Return the state of the login for the page."""
+        """Return the state of the login, to be shown on the page."""
         if self._context.is_simulated:
             text = "Simulated: the demo model answers in place of Cursor's service."
             return LoginState(state="simulated", text=text, is_offered=False)

@@ -1,4 +1,4 @@
-"""Generators of ids."""
+"""Generates ids of tool calls and legs."""
 
 import itertools
 import secrets
@@ -15,6 +15,6 @@ def new_call_id() -> str:
 
 
 def leg_ids() -> Callable[[], str]:
-    """Return a generator of leg ids: a counter with a random prefix, so that ids stay unique across restarts."""
+    """Return a function that generates leg ids. A random prefix makes them unique across restarts."""
     prefix = secrets.token_hex(8)
     return map(f"tl-{prefix}{{:06x}}".format, itertools.count(1)).__next__

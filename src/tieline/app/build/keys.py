@@ -1,4 +1,4 @@
-"""Keys from files and environment variables: those of upstreams, and those that clients must send."""
+"""Reads keys from files and environment variables: those for upstreams, and those that clients must send."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,13 +12,13 @@ KEY_LIMIT = 64 << 10
 
 
 def key_from_env(env: Mapping[str, str], name: str) -> str | None:
-    """Return the key in an environment variable, if it is set."""
+    """Return the key in an environment variable, if it is set. Raise ConfigError if it is not a valid key."""
     key = env.get(name, "").strip()
     return _checked(key, name) if key else None
 
 
 def key_from_file(file: str) -> str:
-    """Return the key in a file."""
+    """Return the key in a file. Raise ConfigError if the file cannot be read or contains no valid key."""
     try:
         key = read_file(Path(file).expanduser(), KEY_LIMIT).decode("utf-8").strip()
     except (OSError, ValueError, RuntimeError) as error:  # expanduser raises RuntimeError without a home directory
@@ -48,7 +48,7 @@ def client_keys(config: Config, env: Mapping[str, str]) -> list[str]:
 
 
 def named_keys(config: Config, env: Mapping[str, str], own: Sequence[str]) -> tuple[NamedKey, ...]:
-    """Return the keys of single clients. Raise ConfigError for a key that is missing or used twice."""
+    """Return the keys of individual clients. Raise ConfigError for a key that is missing or used twice."""
     if config.keys and not own:
         raise ConfigError(
             f"`keys` also needs the gateway's own key, for the page and the inbox: set {config.server.key_env} "

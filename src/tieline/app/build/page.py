@@ -1,4 +1,4 @@
-"""Builds the web page: its sessions and their store, the workspace files, the Cursor login and the event stream."""
+"""Builds the web page: its sessions and their store, workspace files, the Cursor login and the event stream."""
 
 import secrets
 import time
@@ -30,7 +30,7 @@ from tieline.web.turn_renderer import TurnRenderer
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The page, ready to be served."""
+    """The web page, ready to be served."""
 
     api: PageApi
     files: Mapping[str, StaticFile]
@@ -40,7 +40,7 @@ class Page:
     login: CursorLogin | None
 
     async def aclose(self) -> None:
-        """Save running answers and close."""
+        """Save the answers in progress, and close everything that the page uses."""
         await self.sessions.aclose()
         self.stream.close()
         await self.store.aclose()
@@ -49,7 +49,7 @@ class Page:
 
 
 def build_page(context: PageContext) -> Page:
-    """Build the page."""
+    """Build the web page."""
     gateway, tasks, guard = context.gateway, context.tasks, context.guard
     folder = state_folder(context.env)
     store: Store = MemoryStore() if folder is None else DiskStore(folder)
@@ -132,7 +132,7 @@ def ideas(model: str, context: PageContext) -> tuple[str, ...]:
 
 @runtime_checkable
 class _HasModes(Protocol):
-    """The backend of coding agents. Importing its class here would load all of its code."""
+    """An object that knows the modes of agents: the backend for them, whose class is too slow to import here."""
 
     def modes(self, agent: str) -> tuple[str, ...]: ...
 

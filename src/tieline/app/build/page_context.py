@@ -1,4 +1,4 @@
-"""What the web page needs from the rest of the program."""
+"""The parts of the program that the web page uses."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tieline.tasks import Tasks
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    """The parts of the program that the page uses."""
+    """The settings and objects from which the web page is built."""
 
     config: Config
     env: Mapping[str, str]

@@ -16,10 +16,10 @@ Tieline {__version__}
 
 This gateway needs its key. Send it as `Authorization: Bearer <key>` or `x-api-key: <key>`.
 """
-"""Shown to a client without the key; it must not reveal anything about the backends."""
+"""The text for a client without the key. It must not reveal anything about the backends."""
 
 CLAUDE_NAMES = ("claude-opus-x", "claude-sonnet-x", "claude-haiku-x")
-"""Model names of the form that Claude Code uses for its three sizes."""
+"""Sample model names, as Claude Code sends them by default for its three model sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,10 @@ class StartupText:
     source: Path | None = None
 
     def text(self, address: str) -> str:
-        """Return the text. It says where keys come from but contains none, and has no terminal control characters."""
+        """Return the text for a gateway at `address`.
+
+        It says where keys come from, but contains no keys and no terminal control characters.
+        """
         source = (
             "no file, only defaults and environment variables" if self.source is None else str(self.source.absolute())
         )
@@ -51,7 +54,7 @@ class StartupText:
         return "\n".join(visible(line).replace("\n", "\\n") for line in lines)
 
     def model(self) -> str:
-        """Return the model for the examples; `<model>` if the models of the upstream are not known."""
+        """Return the model name for the examples. It contains `<model>` if the upstream's models are not known."""
         config = self.config
         default = config.default_model
         if default is not None and "*" not in default:
@@ -105,6 +108,6 @@ class StartupText:
         return all(any(fnmatchcase(name, alias) for alias in self.aliases) for name in CLAUDE_NAMES)
 
     def _key(self) -> str:
-        """Return a shell expression for the key."""
+        """Return a shell expression whose value is the key of the gateway."""
         server = self.config.server
         return f"$(cat '{server.key_file}')" if server.key_file else f"${server.key_env}"

@@ -14,9 +14,9 @@ class BackendStatus:
     is_ready: bool
     text: str
     missing: str = "no key"
-    """The label while it is not ready."""
+    """The label of a backend that is not ready."""
     label_if_ready: str = "ready"
-    """The label otherwise. An upstream that has not been contacted yet is only "configured"."""
+    """The label of a backend that is ready. An upstream that has not been contacted yet is only "configured"."""
 
     @property
     def label(self) -> str:

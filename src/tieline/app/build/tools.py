@@ -25,7 +25,10 @@ _RECIPIENTS = "; for the page and clients with `tools = true`"
 
 
 def build_tools(settings: ToolSettings, env: Mapping[str, str], audit: AuditLog) -> tuple[GuardedTools, BackendStatus]:
-    """Build the tools with their policy, and describe them. Raise ConfigError for an unusable workspace or shell."""
+    """Build the tools and their policy, and return them with a status for the user.
+
+    Raise ConfigError if the workspace or the shell cannot be used.
+    """
     try:
         workspace = Workspace(Path(settings.workspace or ".").expanduser())
     except ToolFailed as error:
@@ -57,13 +60,13 @@ def build_tools(settings: ToolSettings, env: Mapping[str, str], audit: AuditLog)
 
 
 def command_environment(settings: ToolSettings, env: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, str]]:
-    """Return the environment of commands, and the shell that runs them."""
+    """Return the environment variables of commands, and the program and option that run a command line."""
     variables = {name: env[name] for name in settings.environment if name in env}
     return variables, (_shell(settings.shell, env), "-c")
 
 
 def protecting_rules(root: str, env: Mapping[str, str]) -> list[Rule]:
-    """Deny access to the gateway's own logins, settings and state, if they are inside the workspace."""
+    """Return rules that deny access to the gateway's own logins, settings and state, if they are inside `root`."""
     folders = [folder.resolve() for folder in (user_folder(env), state_folder(env)) if folder is not None]
     inside = [folder.relative_to(root).as_posix() for folder in folders if folder.is_relative_to(root)]
     return [Rule(decision="deny", path="**" if folder == "." else f"{escaped(folder)}/") for folder in inside]
@@ -79,7 +82,7 @@ def _shell(shell: str, env: Mapping[str, str]) -> str:
 def _status(settings: ToolSettings, policy: Policy, root: str) -> BackendStatus:
     if settings.yolo:
         return BackendStatus(TOOLS, True, f"{root}: EVERYTHING is allowed without asking (yolo){_RECIPIENTS}")
-    rules = f"; {len(settings.rules)} rules of yours" if settings.rules else ""
+    rules = f"; {len(settings.rules)} configured rules" if settings.rules else ""
     saved = f"; {len(policy.remembered)} saved permissions (tieline inbox rules)" if policy.remembered else ""
     asks = "reading is allowed, everything else asks (tieline inbox watch)"
     return BackendStatus(TOOLS, True, f"{root}: {asks}{rules}{saved}{_RECIPIENTS}")

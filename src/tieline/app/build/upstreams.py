@@ -64,7 +64,7 @@ def _chat_dialect(settings: UpstreamSettings, origin: Origin) -> openai_chat.Dia
 
 
 def upstream_key(name: str, settings: UpstreamSettings, env: Mapping[str, str]) -> tuple[str | None, BackendStatus]:
-    """Return the key of an upstream, and its status."""
+    """Return the key of an upstream, if it has one, and the status of the upstream."""
     url = settings.base_url or DEFAULT_URLS[settings.kind]
     if settings.key_file is not None:
         return key_from_file(settings.key_file), _configured(name, f"{url} (key from {settings.key_file})")
