@@ -63,7 +63,7 @@ Connect a client of Cursor to it (any key will do), or this gateway:
 
 
 def perform(options: argparse.Namespace) -> int:
-    """Run a command and return its exit status. Errors are printed as one line that tells the user what to do."""
+    """Run the chosen command and return its exit status. An error is printed as one line that says what to do."""
     try:
         return _COMMANDS[options.command](options)
     except ConfigError as error:
@@ -75,18 +75,21 @@ def perform(options: argparse.Namespace) -> int:
 
 
 def _warn(text: str) -> None:
-    """Print a line to standard error. Control characters that a file or service put into it are escaped."""
+    """Print a line to standard error. Control characters, which may come from a file or a service, are escaped."""
     print(f"tieline: {visible(text)}", file=sys.stderr, flush=True)
 
 
 def _source(options: argparse.Namespace) -> ConfigFile | None:
-    """Find and read the configuration file."""
+    """Find and read the configuration file. Return None if there is none."""
     finder = ConfigFinder(user_folder(_environment()), agree=agree, warn=_warn)
     return finder.find(options.config, _here())
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment without relative folders in PATH, which could run programs from the working directory."""
+    """Return the environment variables. Relative folders are removed from PATH.
+
+    Through such a folder, a program in the working directory could run by accident.
+    """
     env = dict(os.environ)
     if "PATH" in env:
         env["PATH"] = os.pathsep.join(folder for folder in env["PATH"].split(os.pathsep) if Path(folder).is_absolute())
@@ -172,7 +175,7 @@ def _say(text: str) -> None:
 def _account_command(
     options: argparse.Namespace, do: Callable[[CursorSettings, Mapping[str, str]], Awaitable[str]]
 ) -> int:
-    """Run a command of the Cursor account and print its message."""
+    """Run `do`, which implements a command for the Cursor account, and print the message that it returns."""
     settings = _config(options).cursor
     logs.configure("WARNING")
 
@@ -209,7 +212,7 @@ def _say_where(sim: "CursorSim") -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    """Check the configuration and whether its upstreams answer. A file given as argument is only parsed."""
+    """Check the configuration, and whether its upstreams answer. If a file is named, check only that file."""
     source = read_config_file(options.file) if options.file is not None else _source(options)
     config = load_config(source, _environment())
     app = build(config, _environment())

@@ -1,4 +1,4 @@
-"""The command `tieline`: its subcommands and options. `commands` implements them, and is loaded only when needed."""
+"""The command `tieline`: its subcommands and options. The module `commands` runs them, and is imported only then."""
 
 import argparse
 import os
@@ -34,14 +34,14 @@ configuration files is used: --config FILE, ./tieline.toml if you trust it
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command."""
+    """Run `tieline` with these arguments, by default those of the process, and return the exit status."""
     options = _parser().parse_args(arguments)
     try:
         return perform(options)
     except KeyboardInterrupt:
         return 0
     except BrokenPipeError:
-        # The reader of our output has closed it. Prevent an error when the interpreter flushes the rest.
+        # The program that reads our output has closed the pipe. Prevent another error when the interpreter flushes it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 

@@ -1,7 +1,7 @@
-"""The command `tieline trust`, and the question whether to trust a configuration file.
+"""The command `tieline trust`, and the prompt that asks whether to trust a configuration file.
 
-The settings of an untrusted file are shown on one line each, with control characters escaped, so that they can neither
-control the terminal nor look like messages from Tieline.
+Each setting of an untrusted file is shown on one line, with control characters escaped, so that it can neither control
+the terminal nor look like a message from Tieline.
 """
 
 import argparse
@@ -46,7 +46,7 @@ ORDER = (
     "Programs that are started",
     "What models may do on this machine",
 )
-"""The most dangerous settings come last, so that they stay visible next to the question."""
+"""The order of the groups. The most dangerous settings come last, so that they stay visible next to the prompt."""
 
 REMARKS: Mapping[tuple[str, str], str] = {
     ("tools", "yolo"): "models do everything without asking",
@@ -65,7 +65,7 @@ _BARE = re.compile(r"[\w-]+", re.ASCII)
 
 
 def summary(source: ConfigFile) -> str:
-    """Describe every setting of a file; raise ConfigError if it is not a valid configuration."""
+    """Return a text that lists every setting of a file. Raise ConfigError if the file is not valid."""
     load_config(source, {})
     groups: dict[str, list[str]] = {name: [] for name in ORDER}
     for keys, value in _settings(parse_toml(source)):
@@ -89,7 +89,7 @@ def _line(keys: Keys, value: Any) -> str:
 
 
 def _shown(keys: Keys, value: Any) -> str:
-    """Return a value on one line. Header values are hidden, because they are often secrets of the file's author.
+    """Return the value of a setting on one line. Values of HTTP headers are hidden, because they are often secrets.
 
     Environment variables of programs are shown, because they can make a harmless command load other code.
     """
@@ -114,7 +114,7 @@ def shown_path(path: Path) -> str:
 def agree(untrusted: Untrusted) -> bool:
     """Show the settings of a file and ask on the terminal whether to trust it.
 
-    Without a terminal, raise ConfigError with a hint at `tieline trust`.
+    Without a terminal, raise ConfigError with a message that recommends `tieline trust`.
     """
     path = untrusted.source.path
     reason = "has changed since you trusted it" if untrusted.standing == "changed" else "is not trusted"
@@ -132,7 +132,7 @@ def agree(untrusted: Untrusted) -> bool:
 
 
 def _typed_yes(question: str) -> bool:
-    """Ask on the terminal. Input typed before the question appeared is discarded."""
+    """Ask on the terminal, and return whether the user typed yes. Earlier input is discarded."""
     termios.tcflush(sys.stdin, termios.TCIFLUSH)
     sys.stderr.write(question)
     sys.stderr.flush()
@@ -152,7 +152,7 @@ def _tell(text: str) -> None:
 
 
 def run(options: argparse.Namespace, user_folder: Path, here: Path, say: Say) -> int:
-    """Run `tieline trust`."""
+    """Run `tieline trust` and return its exit status. `here` is the working directory; `say` prints a line."""
     store = TrustStore(user_folder)
     if options.list:
         say(_listed(store))

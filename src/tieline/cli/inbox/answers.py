@@ -1,4 +1,4 @@
-"""Turns typed words into an answer to an inbox item."""
+"""Turns the arguments of `tieline inbox` into an answer to an inbox item. Raises BadRequest if they do not fit."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ NO = frozenset(("n", "no", "false", "0"))
 
 
 def find(items: Sequence[PendingItem], given: str) -> PendingItem:
-    """Return the item with this id, or the only one whose id starts with it."""
+    """Return the item whose id is `given`, or else the only one whose id starts with `given`."""
     found = [item for item in items if item.id == given] or [item for item in items if item.id.startswith(given)]
     if len(found) == 1:
         return found[0]
@@ -34,7 +34,7 @@ def find(items: Sequence[PendingItem], given: str) -> PendingItem:
 
 
 def allow(content: InboxItem) -> Answer:
-    """Allow an action once, or approve a plan."""
+    """Return the answer that allows an action once, or approves a plan."""
     match content:
         case Approval():
             return _option_of_kind(content, "allow_once")
@@ -45,14 +45,17 @@ def allow(content: InboxItem) -> Answer:
 
 
 def allow_always(content: InboxItem) -> Answer:
-    """Allow an action now and in future."""
+    """Return the answer that allows an action now and in future."""
     if not isinstance(content, Approval):
         raise BadRequest("Only an action can always be allowed, not a plan or a question.")
     return _option_of_kind(content, "allow_always")
 
 
 def refuse(content: InboxItem, words: str = "") -> Answer:
-    """Deny an action, reject a plan or decline a question. `words` are the reason or the feedback."""
+    """Return the answer that denies an action, rejects a plan or declines a question.
+
+    `words` are the reason or the feedback.
+    """
     match content:
         case Approval():
             option = _find_option(content, "reject_once") or _find_option(content, "reject_always")
@@ -64,7 +67,7 @@ def refuse(content: InboxItem, words: str = "") -> Answer:
 
 
 def choose_option(content: PlanReview, given: str) -> ReviewAnswer:
-    """Answer a plan with one of its own options."""
+    """Return the answer that chooses one of the options of a plan. `given` is the id of the option."""
     option = next((option for option in content.options if option.id == given), None)
     if option is None:
         known = ", ".join(option.id for option in content.options)
@@ -73,7 +76,10 @@ def choose_option(content: PlanReview, given: str) -> ReviewAnswer:
 
 
 def fill_in(content: InboxItem, given: Sequence[str]) -> Answer:
-    """Answer with fields given as NAME=VALUE. If there is only one field, its name can be omitted."""
+    """Return the answer with the values in `given`, each in the form NAME=VALUE.
+
+    If the item has only one field, its name can be omitted.
+    """
     match content:
         case Approval():
             return ApprovalAnswer(option=_parse_pairs(given, ["option"]).get("option"))
@@ -100,7 +106,10 @@ def _find_option(content: Approval, kind: OptionKind) -> str | None:
 
 
 def _parse_pairs(given: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """Parse NAME=VALUE pairs. Values of the same name are joined with commas, and so are values without a name."""
+    """Parse NAME=VALUE pairs. Join values of the same name with commas.
+
+    If only one name is possible, a text without a name is a value for it.
+    """
     named: dict[str, str] = {}
     for text in given:
         name, sign, value = text.partition("=")
@@ -145,7 +154,7 @@ def _parse_number(field: Field, text: str) -> int | float:
 
 
 def _parse_choice(field: Field, text: str) -> str:
-    """Return the id of an option given by its id or label, in any case."""
+    """Return the id of the option with this id or label, ignoring case; `text` itself if there is none."""
     word = text.strip().lower()
     meant = (option.id for option in field.options if word in (option.id.lower(), option.label.lower()))
     return text if any(option.id == text for option in field.options) else next(meant, text)

@@ -20,7 +20,7 @@ Options = argparse.Namespace
 
 
 async def run(options: Options, config: Config, env: Mapping[str, str], say: Say, clock: Clock) -> None:
-    """Run a subcommand. Raise GatewayError with a message for the user."""
+    """Run a subcommand of `tieline inbox`. Raise GatewayError with a message for the user if it fails."""
     client = HttpClient(proxies=Proxies.from_env(env))
     try:
         remote = _remote(client, options.url or _url(config), next(iter(client_keys(config, env)), None))
@@ -108,7 +108,10 @@ async def _watch(remote: RemoteInbox, say: Say, clock: Clock) -> None:
 
 
 def _typed(stream: int, watch: InboxWatch, tasks: Tasks, stop: Callable[[], object]) -> None:
-    """Read a line from the terminal, which delivers whole lines."""
+    """Read a typed line and pass it to `watch`. At the end of input, call `stop`.
+
+    A terminal delivers one complete line per read.
+    """
     data = os.read(stream, 65536)
     if not data:
         stop()

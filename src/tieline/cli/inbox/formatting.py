@@ -1,4 +1,4 @@
-"""Formats inbox items for a terminal: what exactly will run or change, who requests it, and how to answer.
+"""Formats inbox items for a terminal: the exact command or change, the requester, and the commands to answer with.
 
 Text from models and clients is escaped and indented, so that it cannot look like a message from Tieline.
 """
@@ -33,7 +33,10 @@ def format_items(items: Sequence[PendingItem], now: float) -> str:
 
 
 def format_item(item: PendingItem, now: float, *, most: int | None = None) -> str:
-    """Format one item: id and title, requester, details, and the commands that answer it."""
+    """Format one item: id and title, requester, details, and the commands that answer it.
+
+    `most` limits the number of lines with details.
+    """
     lines = [f"    {text_line}" for text_line in _details(item.content)]
     if most is None:
         lines += [f"    {text_line}" for text_line in _arguments(item.content)]
@@ -51,7 +54,7 @@ def headline(item: PendingItem) -> str:
 
 
 def time_left(item: PendingItem, now: float) -> str:
-    """Say how much longer an item waits."""
+    """Return a text that says how much longer an item waits."""
     if item.until is None:
         return "no time limit while the inbox is watched"
     seconds = max(0, round(item.until - now))
@@ -59,7 +62,10 @@ def time_left(item: PendingItem, now: float) -> str:
 
 
 def key_hint(content: InboxItem) -> str:
-    """Describe the lines that answer an item in `watch`; empty if it has several fields."""
+    """Return a hint that says what to type in `tieline inbox watch` to answer an item.
+
+    The hint is empty if the item has several fields and so cannot be answered with one line.
+    """
     match content:
         case Approval():
             has_always = any(option.kind == "allow_always" for option in content.options)
@@ -83,7 +89,7 @@ def format_rules(rules: SavedRules) -> str:
 
 
 def short_line(text: str) -> str:
-    """Return the text on one line, truncated."""
+    """Return the text on one line, truncated to LONGEST_LINE characters."""
     shown = " ".join(visible(text).split())
     return shown if len(shown) <= LONGEST_LINE else f"{shown[:LONGEST_LINE]}…"
 
@@ -140,7 +146,7 @@ def _hidden(count: int) -> Iterator[str]:
 
 
 def _arguments(content: InboxItem) -> Iterator[str]:
-    """Show the unchanged arguments of the call."""
+    """Yield lines that show the arguments of the tool call, unchanged."""
     text = "" if isinstance(content, Question) else content.input
     if text.strip() not in ("", "{}"):
         yield "the unchanged arguments of the call:"
@@ -188,7 +194,7 @@ def _named_option(option: Option) -> str:
 
 
 def _about(option: Option) -> str:
-    """Describe an option in full, because the user agrees to it."""
+    """Return the complete description of an option: the user must be able to read all that they agree to."""
     return _escaped(option.description or option.label)
 
 

@@ -22,7 +22,7 @@ TIMEOUTS = Timeouts(connect=5, first_byte=30, idle=600)
 
 
 class SavedRule(Value):
-    """A saved permission as text."""
+    """A saved permission: its id and its description."""
 
     id: str
     text: str
@@ -48,7 +48,7 @@ class _RemoteError(Value):
 
 
 class RemoteInbox:
-    """The inbox of the gateway at `url`. Every failure is a GatewayError with a message for the user."""
+    """The inbox of the gateway at `url`. On failure, methods raise GatewayError with a message for the user."""
 
     def __init__(self, client: HttpClient, url: str, key: str | None = None) -> None:
         self.url = url
@@ -63,7 +63,7 @@ class RemoteInbox:
         return self._read(await self._request("GET", "/api/inbox"), _ItemList).items
 
     async def watch(self) -> AsyncGenerator[tuple[PendingItem, ...], None]:
-        """Yield the waiting items now and after every change, until the gateway stops."""
+        """Yield all waiting items, at first and after every change, until the gateway stops."""
         response = await self._send("GET", "/api/inbox/watch")
         reader = SseReader(LIMIT)
         try:
@@ -98,7 +98,7 @@ class RemoteInbox:
             raise GatewayError("upstream", message) from error
 
     async def _send(self, method: str, path: str, body: bytes = b"") -> HttpResponse:
-        """Send a request and return a successful response."""
+        """Send a request and return the response. Raise GatewayError unless its status is 200."""
         try:
             response = await self._client.send(
                 self._origin, method, self._path + path, self._headers, body, timeouts=TIMEOUTS

@@ -15,13 +15,16 @@ Decide = Callable[[str, Answer], Awaitable[None]]
 Changes = AsyncGenerator[tuple[PendingItem, ...], None]
 
 REACTION = 0.5
-"""Seconds during which an answer is ignored after a new item appears: it was meant for the item before."""
+"""Seconds after a new item appears during which typed lines are ignored, because they were meant for another item."""
 RECONNECT = 2.0
 RULE = "─" * 60
 
 
 class InboxWatch:
-    """Shows items and takes answers. A typed line answers the oldest waiting item."""
+    """Shows inbox items and takes answers. A typed line answers the oldest waiting item.
+
+    `decide` sends an answer to the gateway. `takes_keys` says whether the user can type.
+    """
 
     def __init__(self, decide: Decide, say: Say, clock: Clock, *, takes_keys: bool) -> None:
         self._decide = decide
@@ -35,7 +38,7 @@ class InboxWatch:
         self._asked_at = 0.0
 
     def show(self, items: Sequence[PendingItem]) -> None:
-        """Print new items, and those that are no longer waiting."""
+        """Print the items that are new, and say which earlier ones are no longer waiting."""
         now = {item.id: item for item in items if item.id not in self._answered}
         for item_id in self._waiting.keys() - now.keys() - self._answered:
             self._say(f"{item_id}  is no longer waiting.")
@@ -47,7 +50,7 @@ class InboxWatch:
         self._ask_next()
 
     async def take(self, typed: str) -> None:
-        """Handle a typed line."""
+        """Answer the current item with a typed line, or explain why the line is not an answer."""
         item = self._waiting.get(self._asked)
         typed = typed.strip()
         if item is None or not typed:
@@ -71,7 +74,7 @@ class InboxWatch:
         self._ask_next()
 
     def _ask_next(self) -> None:
-        """Print which item the next typed line answers."""
+        """Choose the item that the next typed line answers, and print it with a hint."""
         if not self._takes_keys:
             return
         item = next((item for item in self._waiting.values() if formatting.key_hint(item.content)), None)
@@ -83,7 +86,7 @@ class InboxWatch:
 
 
 def _meant(content: InboxItem, typed: str) -> Answer | None:
-    """Parse a typed line; return None if it is not an answer."""
+    """Return the answer that a typed line stands for, or None if it is not an answer."""
     if isinstance(content, Question):
         return answers.fill_in(content, [f"{content.fields[0].name}={typed}"])
     key, _, rest = typed.partition(" ")
@@ -101,7 +104,10 @@ def _meant(content: InboxItem, typed: str) -> Answer | None:
 
 
 async def follow(changes: Callable[[], Changes], watch: InboxWatch, say: Say, *, pause: float = RECONNECT) -> None:
-    """Show items until cancelled. Reconnect if the gateway is restarted; raise GatewayError if it was never reached."""
+    """Show items until cancelled. `changes` connects to the gateway and yields the waiting items after each change.
+
+    Reconnect if the gateway restarts. Raise GatewayError if it cannot be reached at first or rejects the key.
+    """
     was_connected = is_lost = False
     while True:
         try:
