@@ -1,4 +1,4 @@
-"""Builds scripted answers of a model API from neutral events, with the codec of its protocol."""
+"""Builds answers for the scripted model API from neutral events, with the codec of its protocol."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, Protocol
@@ -19,12 +19,12 @@ _CREATED = 1_700_000_000
 
 
 def streamed(dialect: Dialect, events: Iterable[Event | Chunk]) -> Answer:
-    """Return a stream with one chunk for each event. Bytes, pauses and disconnects between the events are kept."""
+    """Return a streamed answer with one chunk for each event. Chunks among the events are used unchanged."""
     return Answer(chunks=tuple(_chunks(_writer(dialect), events)))
 
 
 def whole(dialect: Dialect, events: Iterable[Event]) -> Answer:
-    """Return the answer to a request without streaming."""
+    """Return an answer that is not streamed, built from all events of a leg."""
     try:
         reply = fold(events)
     except LegFailed as error:
@@ -37,7 +37,7 @@ def whole(dialect: Dialect, events: Iterable[Event]) -> Answer:
 
 
 def failed(dialect: Dialect, failure: Failed) -> Answer:
-    """Return an error response."""
+    """Return the error response for a failed leg."""
     render_error = openai_chat.render_error if dialect == "openai" else anthropic.render_error
     headers = list(failure.headers)
     if failure.retry_after is not None:

@@ -1,8 +1,9 @@
 """A scripted model API over real HTTP.
 
 Answers are scripted per path and given in order. An answer is a whole body, or chunks with actions between them:
-`Pause` waits until the test continues, `Cut` drops the connection, `Hang` waits until the client disconnects. Every
-request is recorded, and so is a client that disconnects early, so that tests can wait for events instead of time.
+`Pause` waits until the test continues, `Cut` drops the connection, `Hang` waits until the client disconnects. The
+server records every request, and whether its client disconnected early, so that tests can wait for these events
+instead of sleeping.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 429: "Too Many Requ
 
 
 class Pause(asyncio.Event):
-    """Pauses the answer until this event is set. `reached` is set when the answer arrives here."""
+    """An action that pauses the answer until this event is set. `reached` is set when the pause begins."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,14 +35,14 @@ class Pause(asyncio.Event):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Drops the connection in the middle of the answer; with `reset`, by a TCP reset."""
+    """An action that drops the connection in the middle of the answer. With `reset`, it sends a TCP reset."""
 
     reset: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """Sends nothing more until the client disconnects."""
+    """An action that sends nothing more until the client disconnects."""
 
 
 Chunk = bytes | Pause | Cut | Hang
@@ -49,7 +50,7 @@ Chunk = bytes | Pause | Cut | Hang
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The answer to one request: a whole `body`, or `chunks` one by one."""
+    """The scripted answer to one request: a whole `body`, or `chunks` that are sent one by one."""
 
     status: int = 200
     headers: Headers = ()
@@ -59,7 +60,7 @@ class Answer:
 
     @property
     def all_chunks(self) -> Sequence[Chunk]:
-        """The answer as chunks."""
+        """The chunks of the answer. A whole body is one chunk."""
         return (self.body,) if self.chunks is None else self.chunks
 
     def head(self) -> bytes:
@@ -83,7 +84,7 @@ class Answer:
 
 @dataclass(slots=True, eq=False)
 class Received:
-    """A received request. `gone` is done if its client disconnected before the end of the answer."""
+    """A received request. The future `gone` is done if the client disconnected before the end of the answer."""
 
     method: str
     target: str
@@ -98,11 +99,11 @@ class Received:
 
     @property
     def json(self) -> Any:
-        """The body, decoded."""
+        """The body, decoded from JSON."""
         return msgspec.json.decode(self.body)
 
     def header(self, name: str) -> str | None:
-        """Return the value of a header by its lower-case name."""
+        """Return the value of the header with this lower-case name, or None."""
         return next((value for own, value in self.headers if own == name), None)
 
 
@@ -125,11 +126,11 @@ class ModelServer:
         self._server: asyncio.Server | None = None
 
     def script(self, path: str, *answers: Script) -> None:
-        """Add answers for this path, each given once."""
+        """Add answers to the next requests for this path. Each is used once."""
         self._scripts[path].extend(answers)
 
     def default(self, path: str, answer: Script) -> None:
-        """Set the answer for this path when no other is scripted."""
+        """Set the answer for this path that is used when no scripted answer is left."""
         self._defaults[path] = answer
 
     def forget(self) -> None:
@@ -140,7 +141,7 @@ class ModelServer:
         self._arrivals = asyncio.Queue()
 
     async def arrival(self) -> Received:
-        """Wait for the next request that was not returned by this method before."""
+        """Return the next request, and wait for it if necessary. Each request is returned once."""
         return await self._arrivals.get()
 
     async def __aenter__(self) -> Self:
@@ -233,7 +234,7 @@ class _Client:
         return not playing.cancelled() and playing.result()
 
     async def _watch(self, request: Received, playing: asyncio.Task[bool]) -> None:
-        """Notice when the client disconnects. Data that it sends early belongs to its next request."""
+        """Wait until the client disconnects, then cancel `playing`. If data arrives, it is part of the next request."""
         try:
             self._ahead = await self._reader.read(1)
         except ConnectionError:

@@ -1,4 +1,4 @@
-"""The demo model as the model of the simulated service: its text becomes updates, its calls become execs."""
+"""Connects the demo model to the simulated service: its text becomes updates, its calls become exec requests."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -21,16 +21,16 @@ from tieline.wire.cursor._pb import tool_calls_pb2 as shown
 from tieline.wire.cursor._pb import updates_pb2 as updates
 
 BATCH = 4
-"""Number of deltas between two pauses, if the settings have a `pace`."""
+"""Number of deltas between two pauses, if the setting `pace` is not zero."""
 
 SHORT = 20
-"""Deltas up to this length are cached in serialized form."""
+"""Maximum length of text deltas that are cached in serialized form."""
 
 _ONE_TOKEN = update(token_delta=updates.TokenDeltaUpdate(tokens=1))
 
 
 class DemoLeg(NamedTuple):
-    """The output of the model in one leg, and its usage."""
+    """The output of the demo model in one leg, and its usage."""
 
     parts: tuple[Part, ...]
     usage: Usage
@@ -51,7 +51,7 @@ class DemoModel:
         self._system = system
 
     def leg(self, messages: Sequence[Message]) -> Routine[DemoLeg]:
-        """Answer the messages so far. Raise RunRefused if the model fails."""
+        """Yield the updates with the model's answer to `messages`, and return it. Raise RunRefused if it fails."""
         request = self._request(messages)
         writer = _UpdateWriter(self)
         count = 0
@@ -66,20 +66,20 @@ class DemoModel:
         return DemoLeg(tuple(writer.parts), writer.usage)
 
     def display(self, call: ToolCall) -> shown.ToolCall:
-        """Return the description of a call that clients display."""
+        """Return the description of a tool call for clients to display."""
         if self._is_native(call):
             return native_tools.display(call)
         return shown.ToolCall(mcp_tool_call=shown.McpToolCall(args=self._mcp_tools.args(call)))
 
     def perform(self, call: ToolCall) -> Routine[ToolResult]:
-        """Let the client run a call."""
+        """Let the client run a tool call, and return the result."""
         if self._is_native(call):
             return native_tools.perform(self._run, call)
         message = exec_pb2.ExecServerMessage(mcp_args=self._mcp_tools.args(call))
         return native_tools.execute(self._run, call.id, message)
 
     def completed(self, call: ToolCall, result: ToolResult) -> Send:
-        """Return the update for a completed call, with its result."""
+        """Return the update that reports a completed tool call with its result."""
         record = self.display(call)
         if record.HasField("mcp_tool_call"):
             success = record.mcp_tool_call.result.success
@@ -114,30 +114,30 @@ class DemoModel:
         thinks = given.get("thinking", "true" if self._model.thinks else "")
         return Reasoning(
             mode={"true": "adaptive", "false": "off"}.get(thinks),  # type: ignore[arg-type]  # only these two
-            effort=effort if effort in get_args(Effort) else None,  # type: ignore[arg-type]  # just looked
+            effort=effort if effort in get_args(Effort) else None,  # type: ignore[arg-type]  # just checked
         )
 
 
 def text_delta(text: str) -> Send:
-    """Return a text delta."""
+    """Return an update with a piece of the answer's text."""
     if len(text) <= SHORT:
         return _word(text)
     return update(text_delta=updates.TextDeltaUpdate(text=text))
 
 
 def thinking_delta(text: str) -> Send:
-    """Return a thinking delta."""
+    """Return an update with a piece of the model's thinking."""
     return update(thinking_delta=updates.ThinkingDeltaUpdate(text=text))
 
 
 @lru_cache(maxsize=4096)
 def _word(text: str) -> Send:
-    """Return a short text delta. Cached, because words repeat often."""
+    """Return an update with a short text. Updates are cached, because words repeat often."""
     return update(text_delta=updates.TextDeltaUpdate(text=text))
 
 
 class _UpdateWriter:
-    """Turns the events of a leg into updates, and collects its parts."""
+    """Turns the events of a leg into updates, and collects the parts and the usage of the leg."""
 
     def __init__(self, model: DemoModel) -> None:
         self.parts: list[Part] = []
@@ -194,7 +194,7 @@ class _UpdateWriter:
 
 
 def _renamed(message: Message, mcp_tools: McpToolset) -> Message:
-    """Replace the tool names in a message by the short names that the model uses."""
+    """Return the message with its tool names replaced by the short names that the model uses."""
     if not any(isinstance(part, ToolCall) for part in message.parts):
         return message
     parts = (

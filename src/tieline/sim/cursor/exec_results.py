@@ -1,4 +1,4 @@
-"""Converts the typed result of an exec to a tool result for the demo model."""
+"""Converts the client's answers to an exec request (a request to run a tool) into a tool result."""
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ _PNG = b"\x89PNG"
 
 
 def to_tool_result(call_id: str, messages: Sequence[exec_pb2.ExecClientMessage], thrown: str | None) -> ToolResult:
-    """Combine the messages that answered an exec into one result. `thrown` is the client's error, if any."""
+    """Combine the client's answers to a request to run a tool into one result. `thrown` is its error, if any."""
     if thrown is not None:
         return ToolResult(call_id=call_id, content=(Text(text=thrown),), is_error=True)
     streamed = [message.shell_stream for message in messages if message.HasField("shell_stream")]
@@ -29,7 +29,7 @@ def to_tool_result(call_id: str, messages: Sequence[exec_pb2.ExecClientMessage],
 
 
 def _typed(call_id: str, result: Message) -> ToolResult:
-    """Convert a message whose `result` is either a success or one of several failures."""
+    """Convert an answer whose `result` field is either a success or one of several failures."""
     choices = [oneof.name for oneof in result.DESCRIPTOR.oneofs if oneof.name == "result"]
     chosen = result.WhichOneof("result") if choices else None
     if chosen is None:
@@ -43,7 +43,7 @@ def _typed(call_id: str, result: Message) -> ToolResult:
 
 
 _REFUSALS = frozenset(("rejected", "permission_denied", "sandbox_unsupported"))
-"""A client that refuses a command says why, but may still end the stream with an exit."""
+"""Events with which a client refuses a command. An exit event may still follow, and is then ignored."""
 
 
 def _streamed(call_id: str, events: Sequence[kinds.ShellStream]) -> ToolResult:
@@ -64,7 +64,7 @@ def _streamed(call_id: str, events: Sequence[kinds.ShellStream]) -> ToolResult:
 
 
 def _complaint(kind: str, inner: Message) -> Content:
-    """Return the name of a failure, followed by its texts."""
+    """Return a text with the name of a failure and the strings in its message."""
     words = [value for field, value in inner.ListFields() if isinstance(value, str) and field.name != "command"]
     return (Text(text=": ".join([kind.replace("_", " "), *words])),)
 

@@ -1,4 +1,4 @@
-"""Reads and writes the messages of a conversation in the form the service stores them: one JSON blob per message.
+"""Reads and writes the messages of a conversation in the form in which the service stores them: one JSON blob each.
 
 A message has a role, and a text or a list of typed parts, as in common AI SDKs. System messages are ignored, because
 the service has its own system prompt; rules reach the model through the request context.
@@ -13,7 +13,7 @@ import msgspec
 from tieline.model.content import File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 
 TRANSCRIPT_LIMIT = 1_000_000
-"""Longer texts are not parsed as a conversation."""
+"""Maximum number of characters of a text that `transcript` parses as a conversation."""
 
 _RECORD = re.compile(r"<history>\n(?P<record>.*)\n</history>\n\n(?P<said>.*)", re.DOTALL)
 _RECORDED = re.compile(r"<(user|assistant|tool)>\n(.*?)\n</\1>", re.DOTALL)
@@ -26,7 +26,7 @@ _GO_ON = re.compile(r"\s*Based on the tool results above, please continue your r
 
 
 def read(data: bytes) -> Message | None:
-    """Parse a message; return None if it is not a message or is ignored."""
+    """Parse a JSON blob. Return None if it is not a message, has no content, or is a system message."""
     try:
         message = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -44,7 +44,7 @@ def read(data: bytes) -> Message | None:
 
 
 def write(message: Message) -> list[bytes]:
-    """Encode a message. Tool results, which are parts of a user message here, become a separate message."""
+    """Encode a message as JSON blobs. The tool results in a user message become a separate message."""
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     others = [part for part in message.parts if not isinstance(part, ToolResult)]
     written = []
@@ -56,7 +56,7 @@ def write(message: Message) -> list[bytes]:
 
 
 def transcript(text: str) -> list[Message] | None:
-    """Parse a conversation that a client has written into one text; return None if it is not one.
+    """Parse a conversation that a client has written into one text. Return None if the text is not a conversation.
 
     Two forms are known: `User: …` and `Assistant: …` with calls and results in brackets, and a record with tags.
     """
@@ -103,7 +103,7 @@ def _transcript_message(role: str, said: str, before: Sequence[Message]) -> list
 
 
 def _result_message(call_id: str, said: str, before: Sequence[Message]) -> list[Message]:
-    """Return the result of a call. The id that clients write there is arbitrary; the last call is meant."""
+    """Return a message with the result of the last call. Clients write arbitrary ids, so `call_id` is not reliable."""
     calls = [part.id for message in before for part in message.parts if isinstance(part, ToolCall)]
     content = (Text(text=_GO_ON.sub("", said).rstrip("\n")),)
     result = ToolResult(call_id=calls[-1] if calls else call_id, content=content)

@@ -1,4 +1,4 @@
-"""HTTP/1.1 on one connection. A client that disconnects cancels the current response."""
+"""Serves HTTP/1.1 on one connection. If the client disconnects, the current response is cancelled."""
 
 import asyncio
 import socket
@@ -19,7 +19,7 @@ _LINGER_NOT = struct.pack("ii", 1, 0)
 
 
 async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes, serve: Serve) -> None:
-    """Serve requests until the connection ends. `first` contains the bytes read so far."""
+    """Pass the requests of a connection to `serve` until it ends. `first` are the bytes already read from it."""
     connection = _Connection(reader)
     async with asyncio.TaskGroup() as group:
         reading = group.create_task(connection.read_on(first))
@@ -47,7 +47,7 @@ class _Parsing:
         self.on_message_begin()
 
     def feed(self, data: bytes) -> None:
-        """Parse more bytes. Raise BodyTooLarge or an error of httptools."""
+        """Parse more bytes. Raise BodyTooLarge if a request is too large, HttpParserError if it is invalid."""
         self._parser.feed_data(data)
         if self._is_head:
             # Counted here because httptools does not report an unfinished header.
@@ -93,7 +93,7 @@ class _Parsing:
 
 
 class _Connection:
-    """Reads ahead, in order to notice at once when the client disconnects."""
+    """Reads a connection ahead of the current request, in order to notice at once when the client disconnects."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self.requests: asyncio.Queue[tuple[RequestHead, bytes | None, bool] | None] = asyncio.Queue(AHEAD)
@@ -120,18 +120,18 @@ class _Connection:
 
 
 class Http1Exchange(HttpExchange):
-    """One request and its response. The body is None if it could not be read."""
+    """One HTTP/1.1 request and its response. `body` is None if the request was invalid or too large."""
 
     def __init__(self, writer: asyncio.StreamWriter, request: RequestHead, body: bytes | None, keep: bool) -> None:
         self.request = request
         self.is_reusable = False
-        """Whether the connection can be reused: the response is complete and both sides keep it alive."""
+        """Whether the connection can serve another request: the response is complete and keep-alive is in use."""
         self._writer = writer
         self._body = body
         self._keep = keep
         self._chunked = False
         self._head = b""
-        """The head, held back until the first body bytes to save a system call."""
+        """The head of the response. It is sent together with the first bytes of the body, to save a system call."""
 
     async def read(self) -> bytes:
         if self._body is None:

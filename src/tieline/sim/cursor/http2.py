@@ -1,7 +1,7 @@
-"""HTTP/2 on one connection: concurrent requests, each answered while its body is still being received.
+"""Serves HTTP/2 on one connection: concurrent requests, each answered while its body is still being received.
 
-Flow control windows grow only as data is read, so no stream can fill the memory. A client that does not read delays
-its response, up to a time limit.
+Flow control windows grow only as data is read, so no stream can fill the memory. If a client does not read its
+response, writing waits, up to a time limit.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ STREAMS = 1000
 
 
 async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes, serve: Serve) -> None:
-    """Serve requests until the client disconnects. `first` contains the bytes read so far."""
+    """Pass the requests of a connection to `serve` until it ends. `first` are the bytes already read from it."""
     async with asyncio.TaskGroup() as group:
         connection = Http2Connection(writer, serve, group)
         await connection.read_on(reader, first)
@@ -41,7 +41,7 @@ async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, f
 
 
 class Http2Connection:
-    """The state of a connection and the streams on it."""
+    """The server's side of an HTTP/2 connection, with its streams."""
 
     def __init__(self, writer: asyncio.StreamWriter, serve: Serve, group: asyncio.TaskGroup) -> None:
         self.h2 = H2Connection(H2Configuration(client_side=False, header_encoding="latin-1"))
@@ -52,7 +52,7 @@ class Http2Connection:
 
     async def read_on(self, reader: asyncio.StreamReader, data: bytes) -> None:
         values = {SettingCodes.INITIAL_WINDOW_SIZE: WINDOW, SettingCodes.MAX_CONCURRENT_STREAMS: STREAMS}
-        # Replaced rather than updated: h2 would apply an update before the client has acknowledged it.
+        # Replace the settings: h2 would apply an update before the client has acknowledged it.
         self.h2.local_settings = Settings(client=False, initial_values=values)
         self.h2.initiate_connection()
         self.h2.increment_flow_control_window(CONNECTION_WINDOW - 65535)
@@ -117,7 +117,7 @@ class Http2Connection:
 
 
 class Http2Exchange(HttpExchange):
-    """One stream."""
+    """One HTTP/2 stream: a request and its response."""
 
     def __init__(self, connection: Http2Connection, number: int, request: RequestHead) -> None:
         self.request = request
@@ -131,7 +131,7 @@ class Http2Exchange(HttpExchange):
         self._is_whole = False
         self._is_ended = False
 
-    # What the connection says
+    # Called by the connection
 
     def feed(self, data: bytes, size: int) -> None:
         self._received.append((data, size))

@@ -11,7 +11,7 @@ from tieline.model.content import Value
 Headers = Sequence[tuple[str, str]]
 
 BODY_LIMIT = 160 * 1024 * 1024
-"""Maximum size of a body: a blob of 64 MiB takes twice that in the hexadecimal form of an append."""
+"""Maximum size of a request body. Over HTTP/1.1, a blob is sent in hexadecimal, so one of 64 MiB takes twice that."""
 
 
 class RequestHead(Value):
@@ -38,7 +38,7 @@ class RequestHead(Value):
 
     @property
     def bearer(self) -> str:
-        """The bearer token or key."""
+        """The bearer token or API key in the `authorization` header; empty if there is none."""
         kind, _, token = self.header("authorization").partition(" ")
         return token.strip() if kind.lower() == "bearer" else ""
 
@@ -52,7 +52,7 @@ class BodyTooLarge(Exception):
 
 
 class HttpExchange(ABC):
-    """A request and its response: call `start`, `write` any number of times, then one of the endings."""
+    """A request and its response: call `start`, `write` any number of times, then `end`, `reset` or `cut`."""
 
     request: RequestHead
 
@@ -66,26 +66,26 @@ class HttpExchange(ABC):
 
     @abstractmethod
     async def write(self, data: bytes) -> None:
-        """Send a part of the response body; wait for a slow client."""
+        """Send a part of the response body. Wait if the client reads slowly."""
 
     @abstractmethod
     async def end(self, last: bytes = b"") -> None:
-        """Complete the response with these last bytes."""
+        """Send these last bytes and complete the response."""
 
     @abstractmethod
     def goaway(self, code: int) -> None:
-        """Announce that this connection accepts no more requests, if the protocol supports it."""
+        """Tell the client that this connection accepts no more requests, if the protocol supports that."""
 
     @abstractmethod
     def reset(self) -> None:
-        """Abort this response alone if the protocol supports it, otherwise the connection."""
+        """Abort this response, or the whole connection if the protocol cannot abort a single response."""
 
     @abstractmethod
     def cut(self) -> None:
         """Close the connection."""
 
     async def body(self) -> bytes:
-        """Read the whole request body. Raise BodyTooLarge."""
+        """Return the whole request body. Raise BodyTooLarge if it exceeds BODY_LIMIT."""
         pieces = []
         size = 0
         while data := await self.read():
@@ -102,7 +102,7 @@ class HttpExchange(ABC):
 
 
 async def drain(writer: asyncio.StreamWriter) -> None:
-    """Wait for a slow client, at most STALLED seconds."""
+    """Wait until the client has read most of the written data. Raise ConnectionResetError after STALLED seconds."""
     if not writer.transport.get_write_buffer_size():
         return
     try:

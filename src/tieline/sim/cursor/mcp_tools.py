@@ -1,4 +1,4 @@
-"""The MCP tools that a client offers: their specs for the demo model, and exec messages for its calls."""
+"""The MCP tools that a client offers: their specs for the demo model, and the exec arguments of its calls."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,11 +14,11 @@ from tieline.wire.cursor._pb import shared_pb2 as shared
 from tieline.wire.cursor.protobuf_json import from_value, to_value
 
 RESERVED = frozenset({"TodoWrite", "WebFetch", "Task", "EditNotebook", "FetchMcpResource", "Delete"})
-"""Names of the service's own tools. A client that offers one of them is refused."""
+"""Names of the service's own tools. A run in which the client offers one of them is refused."""
 
 
 class McpToolset:
-    """The tools of one run, by the names that the demo model uses."""
+    """The MCP tools of one run, by the names that the demo model uses."""
 
     def __init__(self, definitions: Iterable[shared.McpToolDefinition]) -> None:
         self._tools: dict[str, shared.McpToolDefinition] = {}
@@ -38,14 +38,14 @@ class McpToolset:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools in the neutral model."""
+        """The specs of the tools, in the neutral model."""
         return tuple(
             ToolSpec(name=name, description=tool.description, schema=_schema(tool))
             for name, tool in self._tools.items()
         )
 
     def refusal(self) -> ServiceRefusal | None:
-        """Return the reason why the service would refuse these tools, if any."""
+        """Return the error with which the service would refuse these tools, if any."""
         for name, tool in self._tools.items():
             if name in RESERVED:
                 return NAMED["bad_tools"]
@@ -57,7 +57,7 @@ class McpToolset:
         return None
 
     def short(self, name: str) -> str:
-        """Return the short name of a tool for any of the longer forms used in a history."""
+        """Return the short name of a tool. `name` may be one of the longer forms that occur in histories."""
         for short, tool in self._tools.items():
             provider = tool.provider_identifier
             if name in (short, tool.name, f"mcp_{provider}_{short}", f"{provider}___{short}"):
@@ -65,7 +65,7 @@ class McpToolset:
         return name
 
     def args(self, call: ToolCall) -> kinds.McpArgs:
-        """Return the exec arguments of a call. A tool that was not offered is requested by its name alone."""
+        """Return the arguments with which the client is asked to run a call. An unknown tool has no provider."""
         tool = self._tools.get(call.name)
         return kinds.McpArgs(
             name=tool.name if tool else call.name,
@@ -77,7 +77,7 @@ class McpToolset:
 
 
 def collect_tools(*sources: Sequence[shared.McpToolDefinition]) -> McpToolset:
-    """Collect the tools from all places where clients list them."""
+    """Return the tools from all `sources`: the places in which clients list their tools."""
     return McpToolset(tool for source in sources for tool in source)
 
 
@@ -87,7 +87,7 @@ def _schema(tool: shared.McpToolDefinition) -> bytes:
 
 
 def _object(arguments: str) -> Mapping[str, Any]:
-    """Parse arguments. Raw text of a freeform tool becomes an object with one property."""
+    """Parse the arguments of a call. The raw text for a freeform tool becomes an object with one property."""
     try:
         decoded = msgspec.json.decode(arguments or "{}")
     except msgspec.DecodeError:
@@ -96,7 +96,7 @@ def _object(arguments: str) -> Mapping[str, Any]:
 
 
 def _has_hole(value: Value) -> bool:
-    """Return whether it contains a protobuf Value without any kind, not even null."""
+    """Return whether `value` is or contains a protobuf Value that is not set, not even to null."""
     match value.WhichOneof("kind"):
         case None:
             return True

@@ -1,7 +1,8 @@
-"""Cursor's built-in tools for files and shell, which clients need not offer. Each call is an exec of its own kind.
+"""Cursor's built-in tools for files and shell, which the client runs but need not offer.
 
-Cursor's models always have them. The demo model has them with clients that identify as Cursor's own, and with others if
-the settings say so. An edit takes two execs: the file is read, then written.
+To run a call, the server sends the client an exec request, which has its own type for each tool. An edit takes two
+requests: one to read the file, one to write it. Cursor's models always have these tools. The demo model has them with
+clients that identify as Cursor's own, and with others if the settings say so.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,7 +50,7 @@ def _grep(given: Arguments, call_id: str) -> Exec:
 
 
 def _glob(given: Arguments, call_id: str) -> Exec:
-    # There is no exec for glob: the service greps for any content and requests only the file names.
+    # There is no exec request for glob: the service searches for any content and requests only the file names.
     args = kinds.GrepArgs(pattern=".", glob=given["pattern"], output_mode="files_with_matches", tool_call_id=call_id)
     return Exec(grep_args=args)
 
@@ -77,18 +78,21 @@ _OPTIONAL = {"grep": ("path",)}
 
 
 def specs() -> tuple[ToolSpec, ...]:
-    """Return the tools as the demo model sees them."""
+    """Return the specs of the built-in tools for the demo model."""
     return tuple(ToolSpec(name=name, schema=_schema(name, properties)) for name, (properties, _) in _TOOLS.items())
 
 
 ALL = frozenset(_TOOLS)
 _CLIENTS = ("sdk", "ide")
 _RECORDS = {"write": "edit_tool_call"}
-"""The names of tools in headers, if they are not `NAME_tool_call`."""
+"""The names by which request headers refer to tools, if not `NAME_tool_call`."""
 
 
 def native_tools_of(head: RequestHead, setting: bool | None) -> frozenset[str]:
-    """Return the built-in tools of a client, as far as its headers allow them."""
+    """Return the names of the built-in tools that the model may use with a client.
+
+    `setting` switches them on or off; if it is None, Cursor's own clients have them. Headers can exclude some.
+    """
     is_native = head.header("x-cursor-client-type") in _CLIENTS if setting is None else setting
     fields = dict(head.headers)
     allowed, excluded = (fields.get(f"x-cursor-agent-{which}-tools") for which in ("allowed", "exclude"))
@@ -101,7 +105,7 @@ def native_tools_of(head: RequestHead, setting: bool | None) -> frozenset[str]:
 
 
 def display(call: ToolCall) -> shown.ToolCall:
-    """Return the description of a call that clients display."""
+    """Return the description of a tool call for clients to display."""
     given = _given(call)
     match call.name:
         case "read":
@@ -127,7 +131,7 @@ def display(call: ToolCall) -> shown.ToolCall:
 
 
 def perform(run: ServerRun, call: ToolCall) -> Routine[ToolResult]:
-    """Let the client run a call, and return its result."""
+    """Let the client run a call of a built-in tool, and return the result."""
     first = yield from execute(run, call.id, _exec(call))
     if call.name != "edit" or (first.is_error and "not found" not in _text(first)):
         return first
@@ -139,7 +143,7 @@ def perform(run: ServerRun, call: ToolCall) -> Routine[ToolResult]:
 
 
 def execute(run: ServerRun, call_id: str, message: Exec) -> Routine[ToolResult]:
-    """Send one exec and return its result."""
+    """Ask the client to run one tool, and return its result as the result of the tool call `call_id`."""
     send = run.ask_exec(message)
     number = message.id
     yield send
@@ -152,7 +156,7 @@ def _exec(call: ToolCall) -> Exec:
 
 
 def _given(call: ToolCall) -> Arguments:
-    """Return all arguments of a call as strings; missing ones are empty."""
+    """Return the arguments of a call as strings. Missing arguments are empty."""
     try:
         decoded: Any = msgspec.json.decode(call.arguments or "{}")
     except msgspec.DecodeError:

@@ -7,7 +7,7 @@ from tieline.sim.cursor.steps import Result, Routine, Steps, Wait
 
 
 class Parallel(Generic[Result]):
-    """Runs routines concurrently. The results are in the order of the routines."""
+    """Runs routines concurrently, and returns their results in the order of the routines."""
 
     def __init__(self, routines: Iterable[Routine[Result]]) -> None:
         self._routines = list(routines)
@@ -20,7 +20,7 @@ class Parallel(Generic[Result]):
             yield from self._advance(index)
 
     def finish(self) -> Routine[list[Result]]:
-        """Run the routines to their end, and return their results."""
+        """Run all routines to their end, and return their results."""
         while self._waiting:
             waits = list(self._waiting.values())
             yield Wait(until=lambda waits=waits: any(wait.until() for wait in waits))  # type: ignore[misc]  # a default argument binds the current value

@@ -15,7 +15,7 @@ _GONE = ServiceRefusal(code="canceled", message="the client has closed its side 
 
 
 class RunPlayer:
-    """One run on one exchange."""
+    """Plays one run on one HTTP exchange."""
 
     def __init__(self, exchange: HttpExchange, run_input: RunInput, wire_format: WireFormat) -> None:
         self.is_input_closed = False
@@ -30,7 +30,10 @@ class RunPlayer:
         self._next_beat = 0.0
 
     async def play(self, steps: Iterable[Step]) -> str:
-        """Perform the steps up to an ending, and return how the run ended. Without an ending, the body just ends."""
+        """Perform the steps up to the first that ends the run, and return how it ended (see `RunRecord.ending`).
+
+        If no step ends the run, end the response without an end frame.
+        """
         try:
             return await self._played(steps)
         except RunRefused as error:
@@ -56,7 +59,7 @@ class RunPlayer:
         return await self._leave("eof")
 
     async def _act(self, step: Step) -> str:
-        """Perform one step. Return how the run ended if the step is an ending."""
+        """Perform one step. If it ends the run, return how the run ended, otherwise an empty string."""
         match step:
             case Wait():
                 await self._wait(step)

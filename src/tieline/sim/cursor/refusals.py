@@ -1,7 +1,7 @@
-"""Errors of Cursor's service: Connect codes, error details, and their three encodings.
+"""Errors of Cursor's service, called refusals: Connect codes, error details, and three encodings.
 
-A stream ends with an error in an end frame (JSON) or in a trailers frame (grpc-web); a unary call returns a status and
-JSON. `NAMED` contains the known errors of the service by a short name for scripts.
+In a stream, an error is in the end frame (JSON) or in the trailers frame (grpc-web). A unary call returns an HTTP
+status and JSON. `NAMED` contains the known errors of the service by a short name for scripts.
 """
 
 from base64 import b64encode
@@ -33,7 +33,7 @@ CODES: Mapping[str, tuple[int, int]] = {
     "data_loss": (15, 500),
     "unauthenticated": (16, 401),
 }
-"""For each Connect code, the gRPC number and the HTTP status of a unary call."""
+"""For each Connect error code, the gRPC status number and the HTTP status of a unary call."""
 
 CAUSES: Mapping[int, str] = {
     5: "ERROR_BAD_MODEL_NAME",
@@ -55,7 +55,7 @@ CAUSES: Mapping[int, str] = {
 
 
 class ServiceRefusal(Value):
-    """An error of the service. With a `cause`, it has error details, which Cursor's own client shows."""
+    """An error of the service. If `cause` is set, it includes error details, which Cursor's own client shows."""
 
     code: str
     message: str = "Error"
@@ -64,7 +64,7 @@ class ServiceRefusal(Value):
     detail: str = ""
     retryable: bool | None = None
     action: str = ""
-    """What the user has to do. If set, Cursor's own client does not retry."""
+    """The action that the user has to take, such as `payment`. If set, Cursor's own client does not retry."""
 
     def end(self) -> bytes:
         """Return the payload of a Connect end frame."""
@@ -76,7 +76,7 @@ class ServiceRefusal(Value):
         return "".join(f"{line}\r\n" for line in lines).encode()
 
     def whole(self) -> tuple[int, bytes]:
-        """Return the status and the body of a unary call."""
+        """Return the HTTP status and the body of a unary call that fails."""
         return CODES.get(self.code, (2, 500))[1], msgspec.json.encode(self._error())
 
     def _error(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class ServiceRefusal(Value):
 
 
 class RunRefused(Exception):
-    """Ends the run with this refusal."""
+    """Raised by programs to end the run with a refusal."""
 
     def __init__(self, refusal: ServiceRefusal) -> None:
         super().__init__(refusal.message)
@@ -126,7 +126,7 @@ NAMED: Mapping[str, ServiceRefusal] = {
     "image": ServiceRefusal(code="internal", message="Image not found"),
     "data_missing": ServiceRefusal(code="internal", message="Conversation data missing"),
     "empty_value": ServiceRefusal(code="internal", message="google.protobuf.Value must have a value"),
-    # Without details: used alike for a spent quota, a poisoned conversation, an overflow and a bad schema.
+    # Without details. The service uses it for a spent quota, a refused conversation, an overflow and a bad schema.
     "exhausted": ServiceRefusal(code=_EXHAUSTED),
     "outdated": _detailed(_EXHAUSTED, 28, "Update Required", "This version is no longer supported.", action="payment"),
     "quota": _detailed(_EXHAUSTED, 9, "Free limit reached", "Upgrade to go on.", retryable=False),

@@ -1,7 +1,8 @@
-"""The messages from a client to its run: put in order, and passed to the run and to the journal.
+"""Puts the messages from a client to its run in order, and passes them to the run and to the journal.
 
-Appends may arrive out of order or twice; their number decides. The count starts with the number of the run request,
-because some clients start at one. A warm-up message of Cursor's editor is ignored.
+Over HTTP/1.1, each message is a separate call, an append. Appends may arrive out of order or twice, so they are ordered
+by their number. The numbers start at that of the run request, which is 0 or 1, depending on the client. A warm-up
+message of Cursor's editor is ignored.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from tieline.sim.cursor.server_run import ServerRun
 from tieline.wire.cursor._pb import agent_pb2 as agent
 
 AHEAD = 4096
-"""Maximum number of appends that wait for a missing one."""
+"""Maximum number of appends that are held back while an earlier one is missing."""
 WAITING = 1024
 """Maximum number of runs whose response stream has not been opened yet."""
 ENDED = 4096
@@ -32,13 +33,13 @@ class RunRecord:
 
     def __init__(self, head: RequestHead, run: ServerRun) -> None:
         self.head = head
-        """The head of the request that opened it."""
+        """The head of the HTTP request that opened the run."""
         self.run = run
         self.received: deque[agent.AgentClientMessage] = deque(maxlen=JOURNAL_MESSAGES)
-        """The messages of the client; only the latest if there are too many."""
+        """The messages from the client. If there are too many, the oldest are dropped."""
         self.duplicates = 0
         self.ending = ""
-        """How it ended: `ended`, `refused: code`, `status 464`, `eof`, `reset`, `cut`, or `left` when the client did.
+        """How the run ended: `ended`, `refused: CODE`, `status 464`, `eof`, `reset`, `cut`, or `left` (by the client).
 
         Empty while the run is in progress.
         """
@@ -46,11 +47,11 @@ class RunRecord:
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of the messages received."""
+        """The kind of each message from the client: the name of its protobuf field."""
         return [message.WhichOneof("message") or "" for message in self.received]
 
     def add(self, message: agent.AgentClientMessage) -> None:
-        """Record a message."""
+        """Record a message from the client."""
         self._size += message.ByteSize()
         self.received.append(message)
         while self._size > JOURNAL_BYTES and len(self.received) > 1:
@@ -58,7 +59,7 @@ class RunRecord:
 
 
 class RunInput:
-    """The input of one run."""
+    """Receives the client's messages for one run. `on_message` is called after each."""
 
     def __init__(self, run: ServerRun, head: RequestHead, on_message: Callable[[], None]) -> None:
         self.run = run
@@ -73,7 +74,7 @@ class RunInput:
         self._ahead: dict[int, bytes] = {}
 
     def append(self, number: int, data: bytes) -> None:
-        """Add a numbered message. It is received after all messages before it."""
+        """Add a numbered message. It is passed to the run after all messages with smaller numbers."""
         if self._next == 0 and self.run.request is None and _is_run_request(data):
             self._next = number
         if number < self._next or number in self._ahead:
@@ -88,7 +89,7 @@ class RunInput:
             self.receive(data)
 
     def receive(self, data: bytes) -> None:
-        """Receive a message that is in order."""
+        """Pass a message to the run. Messages must arrive here in order."""
         if data == _WARM_UP:
             return
         try:
@@ -109,7 +110,7 @@ class RunInput:
 
 
 class RunInputs:
-    """The inputs of runs whose two directions are separate HTTP calls, by their common request id."""
+    """The inputs of runs over HTTP/1.1, by request id, which the response stream and the appends of a run share."""
 
     def __init__(self, make: Callable[[RequestHead, str], RunInput]) -> None:
         self._make = make
@@ -117,7 +118,7 @@ class RunInputs:
         self._ended: OrderedDict[str, None] = OrderedDict()
 
     def open(self, head: RequestHead, request_id: str) -> RunInput | None:
-        """Open the response stream of a run; None if it is already open."""
+        """Record that the response stream of a run is open, and return the run's input; None if it was already open."""
         run_input = self._inputs.get(request_id)
         if run_input is not None and run_input.is_open:
             return None
@@ -129,7 +130,7 @@ class RunInputs:
         return run_input
 
     def append_to(self, head: RequestHead, request_id: str) -> RunInput | None:
-        """Return the input for an append, possibly before the response stream is open; None if the run has ended."""
+        """Return the input of the run to which an append belongs, created if necessary; None if the run has ended."""
         if request_id in self._ended:
             return None
         run_input = self._inputs.get(request_id)
@@ -139,7 +140,7 @@ class RunInputs:
         return run_input
 
     def close(self, request_id: str) -> None:
-        """End a run."""
+        """Forget the input of a run, which has ended."""
         self._inputs.pop(request_id, None)
         self._ended[request_id] = None
         if len(self._ended) > ENDED:

@@ -2,22 +2,22 @@
 
 A step is a name, or an object with one name:
 
-    "open" "mind" "close" "turn"     parts of the usual turn (opening, the model's legs, closing), or all of it
+    "open" "mind" "close" "turn"     a stage of the usual turn (opening, the model's legs, closing), or all of them
     "heartbeat" "checkpoint"         an update, or the state of the conversation so far
     {"text": "…"} {"thinking": "…"}  deltas
     {"message": {…}}                 any AgentServerMessage, in the JSON form of protobuf
     {"exec": {…}} {"query": {…}}     an ExecServerMessage or InteractionQuery; `unknown: 99` adds an unknown field
     {"set_blob": "…"}                a blob for the client to store, as text or as {"id": hex, "data": text}
-    {"get_blob": "hex"}
-    {"abort": 3}                     the server aborts an exec
-    {"wait": "all"}                  wait for every answer, or for those of "exec", "kv" or "query", or of one exec
+    {"get_blob": "hex"}              a request for the blob with this id
+    {"abort": 3}                     the server aborts an exec request
+    {"wait": "all"}                  wait for every answer; or for those to "exec", "kv", "query", or exec number 3
     {"pause": 0.5} {"silence": 0.5}  wait some seconds, with or without heartbeats
     "hold" {"hold": "silent"}        wait as long as the client stays connected
-    {"turn_ended": {…}}              with the counts of TurnEndedUpdate, or without
+    {"turn_ended": {…}}              the update that ends a turn, with or without the counts of TurnEndedUpdate
     "end" {"error": "outdated"}      the end frame: success, or a refusal by name or as {"code": …, "message": …}
     {"status": 464}                  an HTTP response instead of a stream; {"status": {"code": 429, "headers": {…}}}
     {"frame": {"flags": 2, "hex": ""}} {"raw": "hex"}          any frame, any bytes
-    {"goaway": 0} {"leave": "eof"}   or "reset", "cut"
+    {"goaway": 0} {"leave": "eof"}   a GOAWAY frame; an irregular end: "eof", "reset" or "cut"
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -43,11 +43,11 @@ StepParser = Callable[[Any], Program]
 
 
 class BadScript(Exception):
-    """A script that cannot be parsed; the message says where."""
+    """The script is not valid. The message says where."""
 
 
 def program(steps: Iterable[Any]) -> Program:
-    """Compile a list of steps into a program. Raise BadScript."""
+    """Compile a list of steps into a program. Raise BadScript if a step is invalid."""
     programs = [_compile(step) for step in steps]
 
     def play(turn: ServerTurn) -> Steps:
@@ -58,7 +58,7 @@ def program(steps: Iterable[Any]) -> Program:
 
 
 def _compile(step: Any) -> Program:
-    """Compile one step. Programs and step objects are accepted as they are."""
+    """Compile one step into a program. `step` is in JSON form, a step object, or already a program."""
     if callable(step):
         compiled: Program = step
         return compiled
@@ -115,7 +115,10 @@ def _query(value: Any) -> Program:
 
 
 def _numbered(value: Any, message: Message) -> tuple[bytes, int | None]:
-    """Parse a message, and add an unknown field if the script requests one. Return it with its number, if given."""
+    """Parse `value` into `message`. Return the serialized message, and its number if `value` contains one.
+
+    With `unknown` in `value`, append a field that the protocol does not define.
+    """
     given = dict(value)
     unknown = given.pop("unknown", None)
     ParseDict(given, message)

@@ -1,12 +1,12 @@
-"""Scripted runs: what the server does instead of the usual turn of the demo model.
+"""Scripted runs, in which the server plays given steps instead of the usual turn of the demo model.
 
 A client selects a script with a user message of the form `!cursor {…}`; tests can pass the same JSON:
 
-    {"steps": [step, …]}             played in every run with this message
-    {"runs": [[step, …], …]}         the first run, the second run …; after the last one, the usual turn
-    {"poison": true}                 refused until the client uses another conversation id
-    {"words": "…", "native": true}   the text that the model receives, and whether it has Cursor's own tools
-    {"style": {"gzip": true, "piece": 1, "batch": 1, "announce": false}}       how messages are framed
+    {"steps": [step, …]}             the steps of every run with this message
+    {"runs": [[step, …], …]}         the steps of the first run, the second run …; later runs are the usual turn
+    {"poison": true}                 refuse the run until the client uses another conversation id
+    {"words": "…", "native": true}   the text that the model receives, and whether it has Cursor's built-in tools
+    {"style": {"gzip": true, "piece": 1, "batch": 1, "announce": false}}       the framing of messages
 
 `script_steps` lists the steps.
 """
@@ -25,14 +25,14 @@ from tieline.sim.cursor.steps import Steps, Style
 from tieline.sim.cursor.user_questions import question_program
 
 REMEMBERED = 1000
-"""Number of different messages whose count is kept."""
+"""Number of user messages for which the number of runs so far is remembered."""
 
 _PREFIX = "!cursor"
 _USUAL: Program = ServerTurn.play
 
 
 class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A parsed script."""
+    """A script, parsed from JSON. The module's docstring explains the fields."""
 
     steps: tuple[Any, ...] | None = None
     runs: tuple[tuple[Any, ...], ...] = ()
@@ -42,16 +42,16 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     style: Mapping[str, Any] | None = None
 
     def program(self, played: int) -> Program:
-        """Return the program of a run. `played` is the number of runs before it."""
+        """Return the program of a run. `played` is the number of earlier runs with this script."""
         if self.steps is not None:
             return program(self.steps)
         return program(self.runs[played]) if played < len(self.runs) else _USUAL
 
 
 def find(words: str) -> Script | None:
-    """Return the script in a user message, or None. Raise BadScript."""
+    """Return the script in a user message, or None if there is none. Raise BadScript if it is invalid."""
     text = words.strip()
-    # A client may have put a label such as `User:` before it.
+    # A client may have put a label such as `User:` before the prefix.
     at = text.find(_PREFIX)
     if not 0 <= at < 20 or "{" not in text:
         return None
@@ -62,12 +62,12 @@ def find(words: str) -> Script | None:
 
 
 def _object(text: str) -> str:
-    """Return the JSON object at the start of a text, without any text that a client appended."""
+    """Return the JSON object at the start of a text, without the text that a client may have appended."""
     return text[: text.rfind("}") + 1].strip()
 
 
 class Scripts:
-    """Chooses the program of a run: a queued one, a script in the user's message, or the usual turn."""
+    """Chooses the program of each run: a queued one, a script in the user's message, or `usual`."""
 
     def __init__(self, usual: Program | Sequence[Any] | None = None) -> None:
         self._usual = _as_program(usual) if usual is not None else _USUAL
@@ -76,15 +76,15 @@ class Scripts:
         self._poisoned: OrderedDict[str, str] = OrderedDict()
 
     def queue(self, *programs: Program | Sequence[Any]) -> None:
-        """Play these programs in the next runs, each once."""
+        """Use these programs for the next runs, one program per run."""
         self._queue += [_as_program(one) for one in programs]
 
     def poison(self, conversation_id: str) -> None:
-        """Refuse this conversation from now on."""
+        """Refuse all further runs of this conversation."""
         self._poisoned[f"\0{conversation_id}"] = conversation_id
 
     def play(self, turn: ServerTurn) -> Steps:
-        """Yield the steps of a run. Its request must have arrived."""
+        """Choose the program of a run and yield its steps. The run request must have arrived."""
         if self._queue:
             yield from self._queue.pop(0)(turn)
             return

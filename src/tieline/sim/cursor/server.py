@@ -1,4 +1,4 @@
-"""Serves HTTP/1.1 and HTTP/2 on one port, with or without TLS. The first bytes of a connection decide which.
+"""Serves HTTP/1.1 and HTTP/2 on one port, with or without TLS. The first bytes of a connection tell the version.
 
 The protocol negotiated by TLS is ignored, because Cursor's own client uses HTTP/2 without negotiation, even if TLS has
 negotiated something else.
@@ -19,7 +19,7 @@ FIRST_BYTES = 60.0
 
 
 class Tls(NamedTuple):
-    """The files of a certificate and its key."""
+    """The paths of a certificate and its private key."""
 
     certificate: Path
     key: Path
@@ -33,7 +33,7 @@ class Tls(NamedTuple):
 
 
 class SimServer:
-    """Listens on a port, and passes every request to `serve`."""
+    """An HTTP server that passes every request to `serve`."""
 
     def __init__(self, serve: Serve) -> None:
         self.connections = 0

@@ -1,8 +1,8 @@
 """The server's state of one run: the client's messages so far, and the requests that the server can send.
 
-It never waits. Messages of the client are stored by the number of the request they answer, and programs check whether
-an answer is there. A result counts as an answer even if the client does not close the exec's stream, because some
-clients never do.
+The server sends three kinds of numbered requests: exec requests let the client run a tool, kv requests let it store or
+return a blob, and queries ask the user. Answers are stored by number, and programs check whether an answer has arrived.
+A result answers an exec request even if the client does not close the stream of results, because some never do.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ _SHELL_ENDINGS = frozenset({"exit", "rejected", "permission_denied", "background
 
 
 class ServerRun:
-    """One run, from its run request on."""
+    """The server's state of one run. `on_leg` is called when a leg begins."""
 
     def __init__(
         self,
@@ -43,14 +43,14 @@ class ServerRun:
         self.override_text: str | None = None
         """The text that the demo model receives instead of the user's message, if a script sets it."""
         self.native = native
-        """The built-in tools of the client."""
+        """The names of the built-in tools that the model may use with this client."""
         self.legs = 0
         self.blobs: dict[bytes, bytes] = {}
-        """The blobs that the client stores, as far as they are known."""
+        """The blobs that the client stores, by id, as far as the server knows their content."""
         self.results: dict[int, list[exec_pb2.ExecClientMessage]] = {}
         self.throws: dict[int, str] = {}
         self.closed: set[int] = set()
-        """The execs whose streams the client has closed."""
+        """The numbers of the exec requests whose stream of results the client has closed."""
         self.kv: dict[int, kv_pb2.KvClientMessage] = {}
         self.replies: dict[int, queries_pb2.InteractionResponse] = {}
         self.injections: deque[conversation.InjectContextAction] = deque()
@@ -62,7 +62,7 @@ class ServerRun:
     # Messages of the client
 
     def receive(self, message: agent.AgentClientMessage) -> None:
-        """Store a message. Raise RunRefused if the client has sent too much."""
+        """Store a message from the client. Raise RunRefused if the client has sent too much data."""
         self._held += message.ByteSize()
         if self._held > HELD_LIMIT:
             raise RunRefused(ServiceRefusal(code="resource_exhausted", message="the client has sent too much"))
@@ -107,23 +107,23 @@ class ServerRun:
     # Requests of the server
 
     def ask_exec(self, message: exec_pb2.ExecServerMessage, number: int | None = None) -> Send:
-        """Return an exec request. Its id is `number`, which may be 0, or else the next free number."""
+        """Return the step that asks the client to run a tool. Its id is `number`, or the next free one."""
         message.id = self._number("exec", number)
         message.exec_id = message.exec_id or f"exec-{message.id}"
         return to_client(agent.AgentServerMessage(exec_server_message=message))
 
     def ask_query(self, message: queries_pb2.InteractionQuery, number: int | None = None) -> Send:
-        """Return a question to the user, numbered likewise."""
+        """Return the step that sends a question to the user. Its id is `number`, or the next free one."""
         message.id = self._number("query", number)
         return to_client(agent.AgentServerMessage(interaction_query=message))
 
     def ask_kv(self, message: kv_pb2.KvServerMessage, number: int | None = None) -> Send:
-        """Return a request to get or set a blob, numbered likewise."""
+        """Return the step that asks the client to store or return a blob. Its id is `number`, or the next free one."""
         message.id = self._number("kv", number)
         return to_client(agent.AgentServerMessage(kv_server_message=message))
 
     def store(self, data: bytes) -> tuple[bytes, Send]:
-        """Return the id of a blob, and the request that makes the client store it."""
+        """Return the id of a new blob, and the step that makes the client store it."""
         key = sha256(data).digest()
         self.blobs[key] = data
         args = kv_pb2.SetBlobArgs(blob_id=key, blob_data=data)
@@ -136,7 +136,7 @@ class ServerRun:
         return number
 
     def begin_leg(self) -> int:
-        """Count a leg of the model, and return its number."""
+        """Begin a leg of the model, and return its number."""
         self.legs += 1
         if self._on_leg is not None:
             self._on_leg()
@@ -145,13 +145,13 @@ class ServerRun:
     # Answers of the client
 
     def is_answered(self, exec_id: int) -> bool:
-        """Return whether an exec has ended: with a result, an error, or a closed stream."""
+        """Return whether the client has answered an exec request: with a result, an error, or a closed stream."""
         if exec_id in self.throws or exec_id in self.closed:
             return True
         return any(_is_final(result) for result in self.results.get(exec_id, ()))
 
     def has_answers(self, channels: Iterable[str] = ("exec", "kv", "query")) -> bool:
-        """Return whether all requests on these channels are answered."""
+        """Return whether the client has answered all requests of these kinds."""
         answered: dict[str, Callable[[int], bool]] = {
             "exec": self.is_answered,
             "kv": self.kv.__contains__,
@@ -160,18 +160,21 @@ class ServerRun:
         return all(answered[channel](number) for channel in channels for number in self._asked[channel])
 
     def wait(self, until: Callable[[], bool], what: str, seconds: float | None = None) -> Steps:
-        """Wait for the client. Raise RunRefused if it does not answer or cancels the run."""
+        """Wait until `until` is true. Raise RunRefused if the client cancels the run or does not answer in time.
+
+        `what` names the missing answer in the error message.
+        """
         yield Wait(until=lambda: self.is_cancelled or until(), seconds=seconds)
         if not until():
             refusal = ServiceRefusal(code="deadline_exceeded", message=f"the client did not answer: {what}")
             raise RunRefused(ServiceRefusal(code="canceled", message="cancelled") if self.is_cancelled else refusal)
 
     def acknowledged(self) -> Steps:
-        """Wait until the client has acknowledged every blob."""
+        """Wait until the client has answered every request to store or return a blob."""
         yield from self.wait(lambda: self.has_answers(("kv",)), "a blob")
 
     def fetch(self, ids: Sequence[bytes], missing: ServiceRefusal = NAMED["blob"]) -> Routine[list[bytes]]:
-        """Fetch blobs that the client stores. Raise RunRefused with `missing` if it does not have one."""
+        """Return blobs that the client stores. Raise RunRefused with `missing` if the client does not have one."""
         asked: dict[int, bytes] = {}
         for key in dict.fromkeys(ids):
             if key not in self.blobs:
@@ -189,12 +192,12 @@ class ServerRun:
 
 
 def to_client(message: agent.AgentServerMessage) -> Send:
-    """Return the step that sends a message."""
+    """Return the step that sends a message to the client."""
     return Send(message.SerializeToString())
 
 
 def update(**fields: Message) -> Send:
-    """Return an update of the visible turn, given as a field of InteractionUpdate."""
+    """Return the step that sends an InteractionUpdate with these fields, which clients show to the user."""
     return to_client(agent.AgentServerMessage(interaction_update=updates_pb2.InteractionUpdate(**fields)))  # type: ignore[arg-type]  # the field name determines the type
 
 

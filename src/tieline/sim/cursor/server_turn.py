@@ -1,11 +1,11 @@
 """The usual turn of the simulated service: opening, the legs of the model with its tool calls, closing.
 
-    opening   heartbeat · request context · history from its blobs · the user's message stored with the client
-    answer    for each leg: thinking, text, calls · execs · checkpoint · the results, stored with the client
+    opening   heartbeat · request context · history from its blobs · the user's message as a blob
+    answer    for each leg: thinking, text, calls · exec requests · checkpoint · the results as blobs
     closing   checkpoint · turn ended, with usage · end frame
 
-The server waits until the client has acknowledged every blob. A client that does not do so receives heartbeats
-indefinitely, as from the real service.
+The client stores the blobs (pieces of the conversation). The server waits until the client has acknowledged every blob.
+A client that does not do so receives heartbeats indefinitely, as from the real service.
 """
 
 from base64 import b64encode
@@ -35,12 +35,12 @@ _SYSTEM = b'{"role":"system","content":"You are the demo model of a simulated se
 
 
 class ServerTurn:
-    """One turn of a run; scripts play it whole, in parts, or not at all."""
+    """The server's side of one turn. Scripts can play all of its stages, some of them, or none."""
 
     def __init__(self, run: ServerRun) -> None:
         self.run = run
         self.ids: list[bytes] = []
-        """The blobs of the conversation, in order."""
+        """The ids of the blobs of the conversation, in order."""
         self.messages: list[Message] = []
         self.usage = Usage()
         self.tools = McpToolset(())
@@ -51,7 +51,7 @@ class ServerTurn:
 
     @property
     def request(self) -> agent.AgentRunRequest:
-        """The run request of the client."""
+        """The run request of the client; an empty one if it has not arrived."""
         return self.run.request or agent.AgentRunRequest()
 
     @property
@@ -65,7 +65,7 @@ class ServerTurn:
 
     @property
     def user_text(self) -> str:
-        """The user's last text, in the run request or in the history."""
+        """The text of the user's last message, in the run request or else in the history."""
         texts = (_text(message) for message in reversed(self.messages) if message.role == "user")
         return self.request_text or next((text for text in texts if text), "")
 
@@ -78,7 +78,10 @@ class ServerTurn:
         yield from self.closing()
 
     def opening(self) -> Steps:
-        """Prepare everything that the model needs, once. Raise RunRefused."""
+        """Yield the steps that prepare the input of the model. A second call yields none.
+
+        Raise RunRefused if the client's request is invalid.
+        """
         if self._is_opened:
             return
         self._is_opened = True
@@ -93,7 +96,7 @@ class ServerTurn:
         yield from self.run.acknowledged()
 
     def answer(self) -> Steps:
-        """Yield the legs of the demo model. Raise RunRefused."""
+        """Yield the steps of the demo model's legs. Raise RunRefused if the opening or the model fails."""
         yield from self.opening()
         model = DemoModel(self.run, self.model(), self.tools, self._system())
         while not self._is_complete:
@@ -106,7 +109,7 @@ class ServerTurn:
             self._is_complete = not leg.calls and not self.run.injections
 
     def closing(self) -> Steps:
-        """End a successful turn."""
+        """Yield the steps that end a successful turn."""
         yield from self.run.acknowledged()
         yield self.checkpoint()
         yield turn_ended(self.usage)
@@ -125,7 +128,7 @@ class ServerTurn:
         return found or models[0]
 
     def load_history(self) -> Steps:
-        """Read the conversation so far from the client's blobs. Raise RunRefused if one is missing."""
+        """Load the conversation so far from the blobs that the client stores. Raise RunRefused if one is missing."""
         if self._is_history_loaded:
             return
         self._is_history_loaded = True
@@ -150,7 +153,10 @@ class ServerTurn:
             yield send
 
     def checkpoint(self, pending: Iterable[str] = ()) -> Send:
-        """Return the state of the conversation, which the client sends back with its next turn."""
+        """Return a message with the state of the conversation, which the client sends back with its next turn.
+
+        `pending` are the ids of tool calls without a result.
+        """
         state = conversation.ConversationStateStructure(
             root_prompt_messages_json=self.ids,
             pending_tool_calls=pending,
@@ -164,7 +170,7 @@ class ServerTurn:
     # The opening
 
     def _request_context(self) -> Steps:
-        """Take the request context from the run request, or request it; continue if the client does not answer."""
+        """Get the request context from the run request, or ask the client for it. It may be missing."""
         run, action = self.run, self.request.action
         for given in (action.user_message_action, action.resume_action, action.start_plan_action):
             if given.HasField("request_context"):
@@ -184,7 +190,11 @@ class ServerTurn:
             raise RunRefused(refusal)
 
     def _resumed(self, loaded: list[tuple[bytes, Message | None]]) -> list[tuple[bytes, Message | None]]:
-        """Prepare an interrupted turn: repeat calls without results; a complete answer needs no more legs."""
+        """Prepare the history to resume an interrupted turn.
+
+        If it ends with tool calls, remove them, so that the model repeats them. If it ends with a complete answer, the
+        turn needs no more legs.
+        """
         last = loaded[-1][1]
         if last is None or last.role != "assistant":
             return loaded
@@ -204,7 +214,7 @@ class ServerTurn:
             yield from self._add_user_message(parts)
 
     def _add_user_message(self, parts: tuple[Part, ...]) -> Steps:
-        """Add a user message. A conversation that the client wrote into one text becomes several messages."""
+        """Add a user message. If the client has written a whole conversation into its text, add several messages."""
         yield from self.store(*history.write(Message(role="user", parts=parts)))
         match parts:
             case (Text() as only,) if messages := history.transcript(only.text):
@@ -228,7 +238,7 @@ class ServerTurn:
         return (Text(text=text), *images)
 
     def _system(self) -> str:
-        """Return the system prompt of the model: the client's prompt, rules and working directory."""
+        """Return the system prompt of the model: the client's own prompt, its rules and its working directory."""
         given = self.run.context or context.RequestContext()
         rules = [rule.content for rule in (*given.rules, *given.non_file_rules)]
         where = [f"Working directory: {path}" for path in given.env.workspace_paths[:1]]
@@ -246,7 +256,7 @@ class ServerTurn:
         return leg
 
     def _run_calls(self, model: DemoModel, calls: Sequence[ToolCall]) -> Steps:
-        """Run calls in parallel: send all execs and a checkpoint, then wait for the results."""
+        """Let the client run tool calls in parallel: send all exec requests and a checkpoint, then wait for results."""
         parallel = Parallel([model.perform(call) for call in calls])
         yield from parallel.begin()
         yield self.checkpoint(pending=[call.id for call in calls])
@@ -257,7 +267,7 @@ class ServerTurn:
         yield from self.run.acknowledged()
 
     def _deliver_injections(self) -> Steps:
-        """Add messages that the user injected during the turn."""
+        """Add the messages that the user has injected during the turn, and tell the client that they are delivered."""
         while self.run.injections:
             injection = self.run.injections.popleft()
             for state in (
@@ -272,11 +282,11 @@ class ServerTurn:
 
 
 Program: TypeAlias = Callable[[ServerTurn], Iterable[Step]]
-"""The behaviour of the server in one run."""
+"""A function that yields the steps of the server in one run."""
 
 
 def turn_ended(usage: Usage | None = None) -> Send:
-    """Return the update for the end of the turn; without usage, as sent by older services."""
+    """Return the update that ends the turn. Older versions of the service send it without usage."""
     if usage is None:
         return update(turn_ended=updates.TurnEndedUpdate())
     return update(
@@ -291,7 +301,7 @@ def turn_ended(usage: Usage | None = None) -> Send:
 
 
 def add_usage(one: Usage, other: Usage) -> Usage:
-    """Add the usage of two legs."""
+    """Return the sum of the usage of two legs."""
     return Usage(
         input=one.input + other.input,
         output=one.output + other.output,

@@ -38,33 +38,33 @@ MODELS = (
 
 
 class SimSettings(Value):
-    """The settings. The defaults suit manual tests of a client."""
+    """The settings of the simulator. The defaults suit manual tests of a client."""
 
     heartbeat: float = 3.0
     """Seconds between heartbeats while the server waits."""
     patience: float = 3600.0
-    """Seconds to wait for an answer of the client; a parked run may be answered much later."""
+    """Seconds to wait for an answer of the client. The client may park the run, and so answer much later."""
     context_patience: float = 5.0
-    """The same for the request context, which some clients never send; the run continues without it."""
+    """Seconds to wait for the request context. Some clients never send it; the run then continues without it."""
     pace: float = 0.0
-    """Seconds between small batches of the demo model's deltas."""
+    """Seconds between small batches of deltas from the demo model."""
     style: Style = Style()
 
     models: tuple[SimModel, ...] = MODELS
     strict_tools: bool = True
-    """Whether to refuse tools that the real service refuses."""
+    """Whether to refuse runs with tools that the real service refuses."""
     native: bool | None = None
-    """Whether the demo model has Cursor's built-in tools: files, search and shell.
+    """Whether the demo model has Cursor's built-in tools for files, search and shell.
 
-    None: if the client identifies as Cursor's own (`x-cursor-client-type` is `sdk` or `ide`).
+    If None, it has them with clients that identify as Cursor's own (`x-cursor-client-type` is `sdk` or `ide`).
     """
 
     http1: bool = True
-    """Whether HTTP/1.1 may carry runs; if not, they are refused with status 464, as by the real service."""
+    """Whether runs are possible over HTTP/1.1. If not, they are refused with status 464, as by the real service."""
     http2_config: Literal[0, 1, 2, 3, 4] = 0
-    """The HTTP/2 setting in the server configuration: 1 and 3 forbid it, 2 and 4 require it."""
+    """The HTTP/2 setting in the server configuration for clients: 1 and 3 forbid HTTP/2, 2 and 4 require it."""
     agent_url: str = ""
-    """The URL for runs in the server configuration; empty for this server."""
+    """The URL for runs in the server configuration for clients. If empty, runs go to this server."""
     privacy_mode: int = 0
 
     auth: bool = False
@@ -73,6 +73,6 @@ class SimSettings(Value):
     """The valid API keys; if empty, any key is valid."""
     token_lifetime: float = 24 * 3600.0
     unauthenticated: Literal["status", "frame"] = "status"
-    """How a run with an invalid token is refused: with status 401, or in the end frame."""
+    """How a run with an invalid token is refused: with HTTP status 401, or with an error in the end frame."""
     login_polls: int | None = 1
-    """Number of polls after which a login is granted automatically; None waits until its link is opened."""
+    """Number of polls after which a login is granted. If None, it is granted only when its link has been opened."""

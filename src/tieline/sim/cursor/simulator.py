@@ -1,4 +1,4 @@
-"""The simulated service: routes requests, plays runs, and records what happened."""
+"""The simulator of Cursor's service: routes requests, plays runs, and records both."""
 
 import asyncio
 import ssl
@@ -31,13 +31,13 @@ APPEND = "/aiserver.v1.BidiService/BidiAppend"
 KEPT_REQUESTS = 2000
 KEPT_RUNS = 1000
 FIRST_MESSAGE = 30.0
-"""Seconds to wait for the run request."""
+"""Seconds to wait for the first message of a run, the run request."""
 
 _UNAUTHENTICATED = ServiceRefusal(code="unauthenticated", message="not logged in")
 
 
 class CursorSim:
-    """The service on a port of this machine; use it as `async with CursorSim() as sim`."""
+    """A simulator of Cursor's service on a port of this machine; use it as `async with CursorSim() as sim`."""
 
     def __init__(self, settings: SimSettings | None = None, *, script: Program | Sequence[Any] | None = None) -> None:
         self.settings = settings or SimSettings()
@@ -46,11 +46,11 @@ class CursorSim:
         self.requests: deque[RequestHead] = deque(maxlen=KEPT_REQUESTS)
         """The heads of the requests so far."""
         self.journal: deque[RunRecord] = deque(maxlen=KEPT_RUNS)
-        """The runs so far: the client's messages, and how each run ended."""
+        """Records of the runs so far, with the client's messages and the ending of each run."""
         self.runs = 0
         """Number of runs so far: one for each turn, however many legs it takes."""
         self.appends = 0
-        """Number of messages that arrived as separate calls."""
+        """Number of client messages that arrived as separate HTTP calls (appends)."""
         self.legs = 0
         """Number of legs so far: one for each turn, and one more for each round of tool results."""
         self._tls = False
@@ -73,7 +73,7 @@ class CursorSim:
         return self._server.connections
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until a condition is true. There is no timeout."""
+        """Wait until `condition` is true, without a timeout. It is checked after every request and message."""
         while not condition():
             self._happened.clear()
             await self._happened.wait()
@@ -87,11 +87,11 @@ class CursorSim:
 
     @property
     def url(self) -> str:
-        """The address of the service for clients."""
+        """The URL that clients connect to."""
         return f"{'https' if self._tls else 'http'}://{self._host}:{self.port}"
 
     async def start(self, host: str = "127.0.0.1", port: int = 0, *, tls: Tls | ssl.SSLContext | None = None) -> None:
-        """Start to listen."""
+        """Start to listen. Port 0 picks a free port."""
         self._host, self._tls = host, tls is not None
         await self._server.start(host, port, tls)
 
@@ -228,7 +228,7 @@ async def serve(
     ready: Callable[[CursorSim], None] | None = None,
     native: bool = False,
 ) -> None:
-    """Run the simulator until it is cancelled. `ready` is called once it listens.
+    """Run a simulator until this coroutine is cancelled. `ready` is called when the simulator listens.
 
     With `native`, the model uses Cursor's built-in tools with every client, not only with Cursor's own.
     """
@@ -243,7 +243,7 @@ async def serve(
 
 
 async def _pump(exchange: HttpExchange, run_input: RunInput, player: RunPlayer) -> None:
-    """Receive messages from the request body, while the response is sent."""
+    """Pass the messages in the request body to the run, while the response is being sent."""
     frames = FrameReader()
     try:
         while data := await exchange.read():
@@ -257,7 +257,7 @@ async def _pump(exchange: HttpExchange, run_input: RunInput, player: RunPlayer) 
 
 
 def _data(message: aiserver.BidiAppendRequest) -> bytes:
-    """Return the message in an append. Raise Unreadable."""
+    """Return the client message in an append. Raise Unreadable if it is not valid hexadecimal."""
     if message.data_binary:
         return message.data_binary
     try:

@@ -1,7 +1,7 @@
-"""The steps of the server in a run. Scripts and the turns of the demo model consist of them.
+"""The steps that make up the server's side of a run, in scripts as well as in turns of the demo model.
 
-A program is a function from a turn to steps, usually a generator. The player performs each step before it requests the
-next one, so a program can look at the client's answers in between. A program never blocks, and can be tested without a
+A program is a function that takes a turn and yields steps. The player performs each step before it requests the next
+one, so a program can look at the client's answers in between. A program does no I/O, so it can be tested without a
 network.
 """
 
@@ -16,16 +16,17 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """One message to the client, serialized."""
+    """Send one serialized message to the client."""
 
     message: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Send heartbeats until a condition is true or `seconds` have passed; the program must check which it was.
+    """Wait until a condition is true or `seconds` have passed, and send heartbeats meanwhile.
 
-    If `seconds` is None, the setting `patience` applies. Without `beats`, no heartbeats are sent.
+    Afterwards the program must check the condition itself. If `seconds` is None, the setting `patience` applies.
+    Without `beats`, no heartbeats are sent.
     """
 
     until: Callable[[], bool]
@@ -35,9 +36,9 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How later messages are framed: compressed, in pieces of `piece` bytes, up to `batch` messages per write.
+    """Change the framing of later messages: compressed, in pieces of `piece` bytes, up to `batch` messages per write.
 
-    With `announce`, the response headers declare the compression; this must come before the first message.
+    With `announce`, the response headers declare the compression, so the step must precede the first message.
     """
 
     gzip: bool = False
@@ -48,14 +49,14 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Bytes without a frame."""
+    """Send bytes without a frame."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """A frame with any flags and payload."""
+    """Send a frame with these flags and this payload."""
 
     flags: int
     payload: bytes
@@ -63,7 +64,7 @@ class Framed:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A plain HTTP response instead of a stream; must come before any message."""
+    """Send a plain HTTP response instead of a stream. This must be the first step."""
 
     status: int
     body: bytes = b""
@@ -72,21 +73,21 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The regular end of the stream, successful or with a refusal."""
+    """End the stream regularly, with success or with a refusal."""
 
     refusal: ServiceRefusal | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GoAway:
-    """An HTTP/2 GOAWAY frame; the run continues. Ignored for HTTP/1.1."""
+    """Send an HTTP/2 GOAWAY frame and continue the run. Has no effect on HTTP/1.1."""
 
     code: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """An irregular end: the body ends without an end frame, the stream is reset, or the connection is closed."""
+    """End the response irregularly: without an end frame, by resetting the stream, or by closing the connection."""
 
     how: Literal["eof", "reset", "cut"] = "eof"
 
@@ -94,4 +95,4 @@ class Leave:
 Step: TypeAlias = Send | Wait | Style | Raw | Framed | Status | End | GoAway | Leave
 Steps: TypeAlias = Iterator[Step]
 Routine: TypeAlias = Generator[Step, None, Result]
-"""Steps that produce a result, for `yield from`."""
+"""A generator of steps that returns a result; use it with `yield from`."""

@@ -1,4 +1,4 @@
-"""Authentication: expiring tokens in the form of JWTs, API keys that are exchanged for them, and browser logins."""
+"""Authentication: tokens that expire and look like JWTs, API keys that are exchanged for them, and browser logins."""
 
 import hmac
 import secrets
@@ -18,7 +18,7 @@ _HEAD = {"alg": "HS256", "typ": "JWT"}
 
 
 class TokenIssuer:
-    """Issues and verifies tokens."""
+    """Issues and verifies the tokens of the simulated service."""
 
     def __init__(self, settings: SimSettings) -> None:
         self._settings = settings
@@ -39,7 +39,7 @@ class TokenIssuer:
         self._generation += 1
 
     def is_access(self, token: str) -> bool:
-        """Return whether this is a valid access token."""
+        """Return whether `token` is a valid access token."""
         if not self._settings.auth:
             return True
         claims = self._claims(token)
@@ -47,23 +47,23 @@ class TokenIssuer:
         return claims.type == "session" and is_current
 
     def is_key(self, key: str) -> bool:
-        """Return whether this key can be exchanged for tokens; refresh tokens can as well."""
+        """Return whether `key` can be exchanged for tokens: it is a valid API key or refresh token."""
         if not self._settings.auth:
             return True
         return self.is_refresh(key) or (bool(key) and (not self._settings.keys or key in self._settings.keys))
 
     def is_refresh(self, token: str) -> bool:
-        """Return whether this is a valid refresh token."""
+        """Return whether `token` is a valid refresh token."""
         return not self._settings.auth or self._claims(token).type == "refresh"
 
     # Logins
 
     def opened(self, login: str, challenge: str) -> None:
-        """Record that the link of a login was opened."""
+        """Record that the user has opened the link of a login. The link contains `challenge`."""
         self._login(login).challenge = challenge
 
     def polled(self, login: str, verifier: str) -> dict[str, str] | None:
-        """Return the tokens of a login, or None while it is pending."""
+        """Return the tokens of a login if it is granted; None if it is pending or the verifier is wrong."""
         found = self._login(login)
         found.polls += 1
         if found.challenge is not None:
@@ -92,7 +92,7 @@ class TokenIssuer:
         return f"{signed}.{self._signature(signed)}"
 
     def _claims(self, token: str) -> "_Claims":
-        """Return the claims of a token; empty claims if its signature is invalid."""
+        """Return the claims of a token, or empty claims if its signature is invalid."""
         signed, _, signature = token.rpartition(".")
         if not hmac.compare_digest(signature.encode(), self._signature(signed).encode()):
             return _Claims()

@@ -1,4 +1,4 @@
-"""All calls other than runs: keys and logins, models, the server configuration, and calls with an empty response."""
+"""Answers all calls other than runs: keys and logins, models, the server configuration, and some empty responses."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -33,7 +33,7 @@ _UNAUTHENTICATED = ServiceRefusal(code="unauthenticated", message="not logged in
 
 
 class UnaryCalls:
-    """Answers every call that is not part of a run."""
+    """Answers every HTTP call that is not part of a run."""
 
     def __init__(self, settings: SimSettings, tokens: TokenIssuer) -> None:
         self._settings = settings
@@ -109,7 +109,10 @@ class UnaryCalls:
         return (200, self._tokens.issue()) if self._tokens.is_refresh(head.bearer) else _denied()
 
     def _grant(self, _: RequestHead, body: bytes) -> tuple[int, Any]:
-        """Refresh a token as the editor does: without a new refresh token; an invalid one means to log out."""
+        """Refresh an access token in the form that Cursor's editor uses.
+
+        The response contains no new refresh token. If the refresh token is invalid, it tells the editor to log out.
+        """
         asked = _object(body)
         token = str(asked.get("refresh_token") or "")
         if asked.get("grant_type") != "refresh_token" or not asked.get("client_id") or not token:
@@ -172,7 +175,7 @@ class UnaryCalls:
 async def refuse(
     exchange: HttpExchange, wire_format: WireFormat | None, refusal: ServiceRefusal, *, status: int | None = None
 ) -> None:
-    """Refuse a call in its own wire format."""
+    """Answer a call with an error, in its wire format (JSON if None). `status` overrides the usual HTTP status."""
     if wire_format is None:
         own_status, body = refusal.whole()
         kind = "application/json"
@@ -200,7 +203,7 @@ def _object(body: bytes) -> Mapping[str, Any]:
         return {}
 
 
-# ── Models in the three forms they are listed in ─────────────────────────────────────────────────
+# ── Models in the three forms in which they are listed ───────────────────────────────────────────
 
 
 def _item(model: SimModel) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""Turns in which the demo model asks the user something. The user requests them in plain words.
+"""Turns in which the demo model asks the user a question. The user requests such a turn in plain words.
 
     make a plan for a garden      a plan to review; a rejected plan is revised, up to three times
     ask me about the garden       questions with options
     switch to plan mode           a request to change the mode: agent, ask, plan or debug
 
-Each turn ends with a report of the answer that reached the service.
+At the end of each turn, the model reports the answer that reached the service.
 """
 
 import re
@@ -29,7 +29,7 @@ _MODE = rf"{_POLITE}(?:switch|change|go)(?: over)? (?:in)?to (?:the )?(?P<what>a
 
 
 def question_program(words: str) -> Program | None:
-    """Return the turn that a user message requests; None for any other message."""
+    """Return the program of the turn that a user message requests; None if it requests no question."""
     said = strip_client_notes(words)
     for pattern, play in _KINDS:
         found = pattern.match(said)

@@ -1,4 +1,4 @@
-"""The wire formats of clients, by content type: how bodies are framed, how streams end, and how calls fail."""
+"""The wire formats that clients use, by content type: how bodies are framed, how streams end, and how calls fail."""
 
 import zlib
 from typing import Literal
@@ -30,7 +30,7 @@ class Unreadable(Exception):
 
 
 class WireFormat(Value):
-    """A wire format. `content_type` is that of the request, and the response has the same."""
+    """The encoding of a call. `content_type` is the content type of both its request and its response."""
 
     framing: Framing
     content_type: str
@@ -41,7 +41,7 @@ class WireFormat(Value):
         return self.framing in _STREAMED
 
     def read(self, body: bytes, into: Message) -> None:
-        """Parse one message, in an envelope or without. Raise Unreadable."""
+        """Parse a request body with one message into `into`. Raise Unreadable if the body is invalid."""
         try:
             if self.framing == "json":
                 Parse(body or b"{}", into, ignore_unknown_fields=True)
@@ -51,7 +51,7 @@ class WireFormat(Value):
             raise Unreadable(str(error)) from error
 
     def whole(self, message: Message) -> bytes:
-        """Return the response body of a unary call."""
+        """Return the response body of a successful unary call."""
         match self.framing:
             case "json":
                 return MessageToJson(message, indent=None).encode()
@@ -72,7 +72,7 @@ class WireFormat(Value):
         return status, "application/json", body
 
     def end(self, refusal: ServiceRefusal | None) -> bytes:
-        """Return the last frame of a stream."""
+        """Return the last frame of a stream, which reports success or a refusal."""
         if self.framing == "grpc-web":
             return frame(refusal.trailers() if refusal else b"grpc-status: 0\r\n", TRAILERS)
         return frame(refusal.end() if refusal else b"{}", END)
@@ -93,7 +93,7 @@ def wire_format_of(content_type: str) -> WireFormat | None:
 
 
 def decompressed(body: bytes, encoding: str) -> bytes:
-    """Remove the content encoding of a body. Raise Unreadable."""
+    """Decode a body with this content encoding. Raise Unreadable if that is not possible."""
     if encoding in ("", "identity"):
         return body
     if encoding != "gzip":
@@ -109,6 +109,6 @@ def decompressed(body: bytes, encoding: str) -> bytes:
 
 
 def compressed_frame(message: bytes) -> bytes:
-    """Return a message as a compressed frame."""
+    """Compress a message and return it in a frame."""
     packer = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
     return frame(packer.compress(message) + packer.flush(), COMPRESSED)
