@@ -1,7 +1,7 @@
-"""The JSON API of the page at `/api`.
+"""The JSON API of the web page at `/api`.
 
 Every request that changes something needs the token from `/api/state`. Pages of other sites cannot read that token, so
-they cannot act here.
+they cannot send such requests.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ from tieline.web.turn_renderer import TurnRenderer, turn_json
 
 MAX_SESSIONS = 1000
 MAX_FILES = 20
-"""Files attached to one message."""
+"""Maximum number of files attached to one message."""
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MODELS_TIMEOUT = 1.5
-"""Seconds to wait for the backends' model lists. Later ones reach the page through the stream."""
+"""Seconds to wait for the model lists of backends. The stream tells the page when later ones arrive."""
 WRONG_KEY_DELAY = 0.5
-"""Seconds before a wrong key is answered."""
+"""Seconds before a wrong key is rejected, to slow down guessing."""
 LOCKED_STATE = {
     "needs_key": True,
     "models": [],
@@ -46,7 +46,7 @@ LOCKED_STATE = {
     "sessions": [],
     "seq": 0,
 }
-"""The state as seen without the key."""
+"""The state that the page receives without the key."""
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ class _KeyEntry(Value):
 
 
 class PageApi:
-    """Handles the requests of the page."""
+    """Handles the API requests of the web page."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class PageApi:
     # ── The gateway ──────────────────────────────────────────────────────────────────────────────
 
     async def state(self, exchange: Exchange) -> None:
-        """Return everything the page needs to start; without the key, only that it is required."""
+        """Send the state that the page needs to start. Without the key, send only that a key is required."""
         info = self._info
         tools = {"enabled": info.has_tools, "workspace": info.workspace, "yolo": info.yolo}
         opening = {"version": info.version, "address": address(exchange)}
@@ -145,7 +145,7 @@ class PageApi:
         )
 
     async def login(self, exchange: Exchange) -> None:
-        """Exchange the key for a pass, which is valid for the paths of the page at this address."""
+        """Exchange the gateway's key for a pass, which the page then uses instead of the key."""
         body = await _read(exchange, _KeyEntry)
         if not self._guard.has_keys:
             await _respond(exchange, {})
@@ -157,7 +157,7 @@ class PageApi:
         await _respond(exchange, {"pass": given}, *_uncookied(exchange))
 
     async def connect(self, exchange: Exchange) -> None:
-        """Return the state of backends and agents, and the settings for clients."""
+        """Send the content of the Connect page: the state of backends and agents, and settings for clients."""
         self._stream.attend()
         models = await self._models()
         ids = [str(model["id"]) for model in models]
@@ -165,7 +165,7 @@ class PageApi:
         await _respond(exchange, found)
 
     async def begin_login(self, exchange: Exchange) -> None:
-        """Begin to log in to the account."""
+        """Begin a login to the Cursor account, and send the URL to open in a browser."""
         self._token.check(exchange)
         self._stream.attend()
         await _respond(exchange, {"url": await self._login().begin()})
@@ -182,7 +182,7 @@ class PageApi:
         return self._info.login
 
     async def files(self, exchange: Exchange) -> None:
-        """Return workspace files to attach, matching a query."""
+        """Send the names of workspace files that match a query, so that the user can attach one."""
         files = self._info.files
         query = _query(exchange, "query")[:200]
         await _respond(exchange, {"files": [] if files is None else await files.find(query)})
@@ -190,13 +190,13 @@ class PageApi:
     # ── Traffic ──────────────────────────────────────────────────────────────────────────────────
 
     async def traffic(self, exchange: Exchange) -> None:
-        """Return the latest legs, or those before a given one."""
+        """Send summaries of the latest legs, or of those before a given leg."""
         self._stream.attend()
         legs = self._gateway.bus.legs(_query(exchange, "before") or None, _query(exchange, "query")[:200])
         await _respond(exchange, {"legs": legs})
 
     async def leg(self, exchange: Exchange) -> None:
-        """Return both sides of a leg, without secrets."""
+        """Send the request and the events of a leg, with secrets removed."""
         bus = self._gateway.bus
         detail = bus.detail(_rest(exchange, "/api/traffic/"))
         request = msgspec.json.decode(msgspec.json.encode(detail.request))
@@ -209,13 +209,13 @@ class PageApi:
     # ── Sessions ─────────────────────────────────────────────────────────────────────────────────
 
     async def create(self, exchange: Exchange) -> None:
-        """Create a session."""
+        """Create a session and send its summary."""
         self._token.check(exchange)
         body = await _read(exchange, _CreateSession)
         await _respond(exchange, await self._sessions.create(body.model, body.mode, body.effort))
 
     async def session(self, exchange: Exchange) -> None:
-        """Return a session: all its messages, the last ones, or those before a given one."""
+        """Send the messages of a session: all, the last ones, or those before a given one."""
         self._stream.attend()
         view = await self._sessions.view(_rest(exchange, "/api/sessions/"))
         snapshot = self._stream.snapshot(view)
@@ -240,7 +240,7 @@ class PageApi:
         )
 
     async def change(self, exchange: Exchange) -> None:
-        """Change the title, model, mode or effort."""
+        """Change the title, model, mode or effort of a session."""
         self._token.check(exchange)
         body = await _read(exchange, _ChangeSession)
         given = {name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not UNSET}
@@ -255,7 +255,7 @@ class PageApi:
         await _respond(exchange, {})
 
     async def act(self, exchange: Exchange) -> None:
-        """Send, stop, retry, edit, or show another branch."""
+        """Act on a session: send, stop, retry or edit a message, or show another branch."""
         self._token.check(exchange)
         session, _, verb = _rest(exchange, "/api/sessions/").partition("/")
         verbs: dict[str, Callable[[Exchange, str], Any]] = {
@@ -294,7 +294,7 @@ class PageApi:
     # ── Shared ───────────────────────────────────────────────────────────────────────────────────
 
     async def _models(self) -> list[dict[str, Any]]:
-        """Return the models, or none if listing them takes too long; the stream then announces them later."""
+        """Return all models as JSON. If listing them takes too long, return none and notify the page later."""
         if self._listing is None or self._listing.done():
             self._listing = self._tasks.start(self._gateway.models.all(), "models for the page")
         listing = self._listing
@@ -325,7 +325,7 @@ async def _respond(exchange: Exchange, value: Any, *headers: tuple[bytes, bytes]
 
 
 def _uncookied(exchange: Exchange) -> tuple[tuple[bytes, bytes], ...]:
-    """Return the header that removes the cookie of earlier versions, which browsers send to every port of the host."""
+    """Return a header that deletes the cookie of earlier versions, which browsers send to every port of this host."""
     if b"tieline=" not in exchange.headers.get(b"cookie", b""):
         return ()
     return ((b"set-cookie", b"tieline=; Path=/api; HttpOnly; SameSite=Strict; Max-Age=0"),)

@@ -1,7 +1,7 @@
-"""Incremental rendering of growing Markdown: finished blocks are rendered once, the unfinished rest stays text.
+"""Incremental rendering of a Markdown text that grows: each block is rendered once, when it is finished.
 
-A block is finished when another one has begun after it, or when an empty line ends it. Finding out means parsing the
-rest again, so it happens only at line ends, and less often the longer the rest is.
+A block is finished when another one has begun after it, or when an empty line ends it. To find finished blocks, the
+unfinished text after the last one is parsed again, but only at line ends, and less often the longer it is.
 """
 
 import re
@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from tieline.web.markdown import MAX_NESTED, MAX_TEXT, render
 
 SMALL = 2048
-"""Up to this many characters the rest is parsed at every line end; a longer one only after it has grown by half."""
+"""Maximum length of unfinished text that is parsed at every line end; longer text, after it has grown by half."""
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _ENDED_BY_BLANK = frozenset({"paragraph_open", "heading_open", "hr", "fence", "table_open", "blockquote_open"})
@@ -24,7 +24,7 @@ _FINDER.core.ruler.enableOnly(["normalize", "block"])
 
 
 class Block(NamedTuple):
-    """One or more finished blocks as HTML; `until` is the offset in the text where they end."""
+    """One or more finished blocks as HTML. `until` is the offset in the text at which they end."""
 
     number: int
     html: str
@@ -32,25 +32,25 @@ class Block(NamedTuple):
 
 
 class RenderedPiece(NamedTuple):
-    """The finished beginning of the rest, rendered; `length` is its length in the text."""
+    """The HTML of one or more finished blocks. `length` is the length of their Markdown in characters."""
 
     length: int
     html: str
 
 
 class Blocks:
-    """The blocks of one text."""
+    """The finished blocks of one growing text, and the unfinished text after them."""
 
     def __init__(self) -> None:
         self.done: list[Block] = []
         self.rest = ""
-        """The unfinished text."""
+        """The text after the last finished block."""
         self.until = 0
-        """The offset where the rest begins."""
+        """The offset in the text at which the unfinished text begins."""
         self.is_independent = True
-        """Whether no block depends on another, so that they equal the rendering of the whole text."""
+        """Whether no block depends on another. If so, the blocks together equal the rendering of the whole text."""
         self._looked_at = 0
-        """The length of the rest when it was last parsed."""
+        """The length of the unfinished text when it was last parsed."""
 
     @property
     def html(self) -> str:
@@ -59,7 +59,7 @@ class Blocks:
 
     @property
     def is_due(self) -> bool:
-        """Whether the rest has grown enough to look for finished blocks."""
+        """Whether the unfinished text has grown enough to look for finished blocks in it."""
         grown = len(self.rest) - self._looked_at
         if grown <= 0 or (self._looked_at > SMALL and grown * 2 < self._looked_at):
             return False
@@ -68,16 +68,16 @@ class Blocks:
         return _LINE_END.search(self.rest, self._looked_at) is not None
 
     def add(self, text: str) -> None:
-        """Append to the text."""
+        """Append to the unfinished text."""
         self.rest += text
 
     def look(self) -> str:
-        """Return the rest, to be passed to `finished`."""
+        """Return the unfinished text, to be passed to `finished`, and remember its length for `is_due`."""
         self._looked_at = len(self.rest)
         return self.rest
 
     def cut(self, piece: RenderedPiece) -> Block:
-        """Move a finished piece of the rest to the blocks."""
+        """Remove a rendered piece from the beginning of the unfinished text, and add it to the finished blocks."""
         text, self.rest = self.rest[: piece.length], self.rest[piece.length :]
         self.is_independent = self.is_independent and _REFERENCE.search(text) is None
         self._looked_at = max(0, self._looked_at - piece.length)
@@ -88,15 +88,18 @@ class Blocks:
 
 
 def finished(rest: str, *, is_all: bool) -> RenderedPiece | None:
-    """Render the finished beginning of a rest; None if nothing is finished. Slow: call it in a thread."""
+    """Render the finished blocks at the beginning of `rest`, or, with `is_all`, all of it; None if there are none.
+
+    This is slow: call it in a thread.
+    """
     cut = len(rest) if is_all else find_cut(rest)
     return RenderedPiece(cut, render(rest[:cut])) if cut else None
 
 
 def find_cut(text: str) -> int:
-    """Return the offset of the last block that is not finished; 0 if it is the first.
+    """Return the offset at which the finished blocks of a text end; 0 if no block is finished.
 
-    Only complete lines count: a line that starts with `1` may become a paragraph or continue a list.
+    An incomplete last line is ignored: a line that starts with `1` may become a paragraph or continue a list.
     """
     starts = [0, *(found.end() for found in _LINE_END.finditer(text))]
     lines = text[: starts[-1]]

@@ -1,4 +1,4 @@
-"""The content of the Connect page: the state of backends, and client settings with address and model filled in."""
+"""The content of the Connect page: the state of backends, and settings for clients with address and model filled in."""
 
 import json
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ OWN_KEY = "<your gateway key>"
 DEMO = "demo/scripted"
 NO_MODEL = "<backend>/<model>"
 CLAUDE_SIZES = ("OPUS", "SONNET", "HAIKU")
-"""Claude Code also requests these by name: for /model, subagents and background requests."""
+"""Claude Code's model sizes. It also requests models by size: for /model, subagents and background requests."""
 CONTEXT = 128_000
 OUTPUT = 8192
 
 
 class Snippet(Value, omit_defaults=False):
-    """The settings of one client; `language` is the format they are written in."""
+    """The settings that connect one client to the gateway, to be copied by the user. `language` is their format."""
 
     id: str
     title: str
@@ -28,7 +28,7 @@ class Snippet(Value, omit_defaults=False):
 
 
 def connection(info: GatewayInfo, address: str, models: Sequence[str], *, needs_key: bool) -> dict[str, Any]:
-    """Return the content of the Connect page."""
+    """Return the content of the Connect page as JSON values. `address` is the URL of the gateway."""
     login = LoginState(state="off", is_offered=False) if info.login is None else info.login.state()
     return {
         "address": address,
@@ -41,7 +41,7 @@ def connection(info: GatewayInfo, address: str, models: Sequence[str], *, needs_
 
 
 def choose_model(default: str | None, models: Sequence[str]) -> str:
-    """Return the model to fill in: the default, else a real one, else the demo."""
+    """Return the model for the client settings: the default model, else the first real one, else the demo model."""
     if default is not None and "*" not in default:
         return default
     real = next((model for model in models if model != DEMO), None)
@@ -49,7 +49,7 @@ def choose_model(default: str | None, models: Sequence[str]) -> str:
 
 
 def snippets(address: str, model: str, key: str) -> list[Snippet]:
-    """Return the settings of every known client."""
+    """Return the settings for every known client, with this address, model and key."""
     return [
         Snippet(
             id="opencode",
@@ -179,6 +179,6 @@ def _curl(address: str, model: str, key: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Quote text for a shell, if necessary."""
+    """Return the text quoted for a shell, if necessary."""
     is_plain = all(character.isalnum() or character in "-._/:@" for character in text)
     return text if is_plain and text else "'" + text.replace("'", "'\\''") + "'"

@@ -1,4 +1,4 @@
-"""What the page knows about the gateway around it; `app` provides it."""
+"""Information about the gateway that the web page shows or uses. The package `app` provides it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from tieline.model.ports import Files
 
 
 class BackendState(Value, omit_defaults=False):
-    """One backend: whether it is ready, a description or what to do about it, and what is missing."""
+    """One backend: whether it is ready, a description or instructions (`text`), and what is missing (`lack`)."""
 
     name: str
     ready: bool
@@ -18,7 +18,7 @@ class BackendState(Value, omit_defaults=False):
 
 
 class AgentState(Value, omit_defaults=False):
-    """One coding agent: the commands that install it and log in to it."""
+    """One coding agent: whether it is installed, and the commands to install it and to log in."""
 
     id: str
     title: str
@@ -28,18 +28,18 @@ class AgentState(Value, omit_defaults=False):
 
 
 class LoginState(Value, omit_defaults=False):
-    """The state of an account."""
+    """The state of an account that the user can log in to."""
 
     state: Literal["none", "waiting", "logged_in", "simulated", "off"]
     text: str = ""
     trouble: str = ""
-    """Why the last login failed."""
+    """The reason why the last login failed; empty if it did not fail."""
     is_offered: bool = True
     """Whether the page offers to log in."""
     url: str = ""
-    """While waiting for a login: the address to open in a browser."""
+    """The URL to open in a browser, while a login is in progress."""
     until: float | None = None
-    """While waiting for a login: when it expires, in seconds since 1970."""
+    """The time at which the login in progress expires, in seconds since 1970."""
 
 
 class AccountLogin(Protocol):
@@ -48,7 +48,7 @@ class AccountLogin(Protocol):
     def state(self) -> LoginState: ...
 
     async def begin(self) -> str:
-        """Begin a login and return the address to open in a browser. The result is announced as a change of state."""
+        """Begin a login and return the URL to open in a browser. Its result is announced as a change of state."""
 
     async def cancel(self) -> None:
         """Cancel the login in progress."""
@@ -56,17 +56,17 @@ class AccountLogin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GatewayInfo:
-    """The gateway, as far as the page needs to know it."""
+    """Information about the gateway for the web page. Callables return values that can change."""
 
     version: str
     backends: Callable[[], Sequence[BackendState]] = tuple
     agents: Callable[[], Sequence[AgentState]] = tuple
     is_agent: Callable[[str], bool] = lambda _: False
-    """Whether the models of a backend are agents with their own tools."""
+    """Returns whether the models of the named backend are agents with their own tools."""
     modes: Callable[[str], tuple[str, ...]] = lambda _: ()
-    """The modes of a model, by its full name."""
+    """Returns the modes that a model offers, such as `plan`. The argument is its full name."""
     ideas: Callable[[str], tuple[str, ...]] = lambda _: ()
-    """Suggestions for a first message to a model, by its full name."""
+    """Returns suggestions for a first message to a model. The argument is its full name."""
     default_model: str | None = None
     has_tools: bool = False
     workspace: str | None = None

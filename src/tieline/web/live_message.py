@@ -1,4 +1,4 @@
-"""A message that is being streamed to the page: collects its events, and renders its text as blocks finish."""
+"""A message in progress: collects its events for the page, and renders its text block by block."""
 
 import asyncio
 from collections.abc import Iterator
@@ -13,33 +13,33 @@ from tieline.web.turn_renderer import RenderedText
 
 
 class FinishedBlock(NamedTuple):
-    """A finished block of a part."""
+    """A finished Markdown block, and the index of the message part to which it belongs."""
 
     part: int
     block: Block
 
 
 class LiveMessage:
-    """One message in progress."""
+    """A message of a session while the model writes it."""
 
     def __init__(self, session: str, message: str, *, is_whole: bool = True) -> None:
         self.session = session
         self.message = message
         self.is_whole = is_whole
-        """Whether its events are known from the beginning."""
+        """Whether all events of the message so far are known, including the first."""
         self.turn: Turn | None = None
-        """The complete message, once it has ended."""
+        """The complete message; None while it is in progress."""
         self.wake = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
-        """The task that publishes it."""
+        """The task that publishes the message to the page."""
         self._pending: list[Event] = []
         self._texts: dict[int, Blocks] = {}
         self._ended: set[int] = set()
-        """Parts that have ended and whose rest is to be rendered."""
+        """Indexes of the text parts that have ended, but whose last blocks are not rendered yet."""
 
     @classmethod
     def of(cls, session: str, turn: Turn) -> "LiveMessage":
-        """Create it from a message that started before the stream was watched."""
+        """Return the live message for a turn that began before its events were collected."""
         live = cls(session, turn.id)
         for index, part in enumerate(turn.parts):
             if isinstance(part, Text):
@@ -50,7 +50,7 @@ class LiveMessage:
         return live
 
     def add(self, batch: Batch) -> None:
-        """Add events."""
+        """Add the next events of the message."""
         self._pending += batch
         for event in batch:
             match event:
@@ -69,13 +69,13 @@ class LiveMessage:
         self.wake.set()
 
     def complete(self, turn: Turn) -> None:
-        """Set the complete message."""
+        """End the message. `turn` is its complete content."""
         self.turn = turn
         self._ended.update(self._texts)
         self.wake.set()
 
     def drop(self) -> None:
-        """Stop publishing it."""
+        """Stop publishing the message."""
         if self.task is not None:
             self.task.cancel()
 
@@ -85,13 +85,13 @@ class LiveMessage:
         return join_deltas(events)
 
     def shown(self) -> dict[int, RenderedText]:
-        """Return what is rendered of each text part."""
+        """Return the HTML rendered so far of each text part, by the index of the part."""
         return {
             index: RenderedText(blocks.html, blocks.until, len(blocks.done)) for index, blocks in self._texts.items()
         }
 
     async def finished(self) -> list[FinishedBlock]:
-        """Return the blocks finished since the last call, rendered in a thread."""
+        """Return the blocks that were finished since the last call. They are rendered in a thread."""
         ended, self._ended = self._ended, set()
         due = [
             (index, blocks.look(), index in ended)
@@ -104,7 +104,10 @@ class LiveMessage:
         return [FinishedBlock(index, self._texts[index].cut(piece)) for index, piece in pieces if piece is not None]
 
     def renderings(self) -> Iterator[tuple[str, str]]:
-        """Yield the texts of the complete message with their HTML, where the blocks equal the whole rendering."""
+        """Yield each text of the complete message with its HTML.
+
+        A text is omitted if its blocks depend on each other: rendered as a whole, it would give other HTML.
+        """
         for index, part in enumerate(self.turn.parts if self.turn is not None else ()):
             blocks = self._texts.get(index)
             if blocks is None or not isinstance(part, Text) or blocks.until != len(part.text):
@@ -114,7 +117,7 @@ class LiveMessage:
 
 
 def is_beginning(batch: Batch) -> bool:
-    """Return whether these are the first events of a message."""
+    """Return whether `batch` contains the first events of a message."""
     return bool(batch) and isinstance(batch[0], Started)
 
 

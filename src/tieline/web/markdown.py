@@ -1,8 +1,9 @@
 """Renders a model's Markdown as safe HTML: no scripts, no remote resources, no markup from the text itself.
 
 Raw HTML is shown as text. Links to web and mail addresses open in a new window without access to the page; other link
-targets (files, `javascript:`) are only displayed. Images become links, because loading one would tell its server who is
-reading. Code is highlighted by classes only. Text that is too large to parse quickly is shown as plain text.
+targets (files, `javascript:`) are shown but cannot be followed. Images become links, because loading one would reveal
+the reader to its server. Highlighted code has CSS classes instead of styles. Text that is too large to parse quickly is
+shown as plain text.
 """
 
 import re
@@ -22,18 +23,18 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 VERSION = b"2"
-"""To be changed with the rendering, so that HTML saved earlier is not used any more."""
+"""The version of the rendering. Change it whenever the HTML changes, so that saved HTML is rendered again."""
 
 MAX_TEXT = 256 * 1024
-"""Characters of a text that is parsed at all."""
+"""Maximum number of characters of a text that is parsed. A longer one is shown as plain text."""
 MAX_PROSE = 16 * 1024
-"""Characters of a paragraph whose inline markup is parsed."""
+"""Maximum number of characters of a paragraph whose inline markup is parsed."""
 MAX_MARKS = 200
-"""Marks of one kind in a paragraph: matching them takes quadratic time."""
+"""Maximum number of markup characters of one kind in a paragraph, because matching them takes quadratic time."""
 MAX_NESTED = 20
-"""Nesting depth of blocks; the parser would drop anything deeper, and everything after it."""
+"""Maximum nesting depth of blocks. The parser would drop deeper blocks and everything after them."""
 MAX_COLOURED = 64 * 1024
-"""Characters of code that is highlighted."""
+"""Maximum number of characters of a code block that is highlighted."""
 
 LANGUAGES = frozenset(
     """
@@ -44,9 +45,9 @@ LANGUAGES = frozenset(
     plaintext postgres postgresql powershell properties proto protobuf ps1 puppet py pycon python python3 pytb r racket
     rb rs rst ruby rust sass scala scheme scss sh shell shell-session sql sqlite swift systemverilog tcl terraform tex
     toml ts tsx typescript udiff v vb verilog vhdl vim vue wasm xml yaml yml zig zsh
-    """.split()  # noqa: SIM905 - a list of them all would fill pages
+    """.split()  # noqa: SIM905 - a list would have one line per language
 )
-"""Languages that are highlighted: only widely used lexers, which are well tested."""
+"""Languages whose code is highlighted. Their lexers are widely used and well tested."""
 SAME_AS = {"jsonc": "json", "jsonl": "json", "shell": "bash", "zsh": "bash", "tsx": "typescript", "vue": "html"}
 
 _LINK = re.compile(r"(?:https?://[^/\s]|mailto:[^\s])", re.IGNORECASE)
@@ -57,7 +58,7 @@ _MARKS = "[*_`~<&"
 _FORMATTER: "HtmlFormatter[str]" = HtmlFormatter(nowrap=True)
 Env = MutableMapping[str, Any]
 _PATHS = "paths"
-"""The key in `Env` of a stack that says which open links are shown as paths."""
+"""The key in `Env` of a stack with one entry per open link: whether the link is shown as a path."""
 
 
 def render(text: str) -> str:
@@ -72,12 +73,12 @@ def render(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a text as preformatted HTML, without parsing it."""
+    """Return a text as preformatted HTML, without parsing its Markdown."""
     return f'<pre class="plain">{escape(text)}</pre>\n'
 
 
 def coloured(code: str, language: str) -> str:
-    """Return code as HTML with a class for each kind of token."""
+    """Return code as HTML, with a CSS class for each kind of token if the language is known."""
     lexer = _lexer(language) if len(code) <= MAX_COLOURED else None
     return escape(code) if lexer is None else highlight(code, lexer, _FORMATTER)
 
@@ -93,7 +94,7 @@ def _lexer(language: str) -> Lexer | None:
 
 
 def _inline(state: StateCore) -> None:
-    """Parse the inline markup of paragraphs, unless that would take too long."""
+    """Parse the inline markup of each paragraph, unless that would take too long."""
     for token in state.tokens:
         if token.type != "inline":
             continue
@@ -110,12 +111,12 @@ def _inline(state: StateCore) -> None:
 
 
 def _is_shown_as_link(url: str) -> bool:
-    """Return whether to parse a link with this target; a path is parsed too, and then shown as a path."""
+    """Return whether Markdown with this link target is parsed as a link. File paths are, but cannot be followed."""
     return _LINK.match(url) is not None or _SCHEME.match(url.strip()) is None
 
 
 def _linkify(state: StateCore) -> None:
-    """Turn addresses in plain text into links."""
+    """Turn web addresses in plain text into links."""
     for token in state.tokens:
         if token.type == "inline" and token.children and "://" in token.content:
             token.children = _with_links(token.children)
@@ -146,7 +147,7 @@ def _split(token: Token) -> list[Token]:
 
 
 def _trimmed(url: str) -> str:
-    """Return an address without the punctuation of the sentence around it."""
+    """Return a web address without trailing punctuation, which belongs to the sentence around it."""
     url = url.rstrip(_TRAILING)
     while url.endswith((")", "]")) and url.count(url[-1]) > url.count("(" if url[-1] == ")" else "["):
         url = url[:-1].rstrip(_TRAILING)
@@ -165,7 +166,7 @@ def _link(url: str) -> list[Token]:
 
 
 class _Renderer(RendererHTML):
-    """Writes the elements defined here and the plain elements of Markdown."""
+    """Renders links, images, code and table cells safely. Other elements are rendered by the library."""
 
     def link_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:  # noqa: ARG002 - the library's shape
         url = str(tokens[idx].attrGet("href") or "")
@@ -203,7 +204,7 @@ class _Renderer(RendererHTML):
 
 
 def _cell(tag: str, token: Token) -> str:
-    """Return the tag of a table cell with its alignment as a class: the page's policy forbids style attributes."""
+    """Return the opening tag of a table cell. Its alignment is a class, because the CSP forbids style attributes."""
     style = str(token.attrGet("style") or "")
     side = style.removeprefix("text-align:")
     return f'<{tag} class="{side}">' if side in ("left", "center", "right") else f"<{tag}>"
@@ -215,7 +216,7 @@ def _markdown() -> MarkdownIt:
     markdown.disable(["html_block", "html_inline"])
     markdown.core.ruler.at("inline", _inline)
     markdown.core.ruler.push("addresses", _linkify)
-    markdown.validateLink = _is_shown_as_link  # type: ignore[method-assign] # the library's way to set it
+    markdown.validateLink = _is_shown_as_link  # type: ignore[method-assign] # the documented way to set it
     return markdown
 
 

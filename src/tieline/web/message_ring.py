@@ -1,7 +1,8 @@
-"""A ring of the latest numbered messages, so that a page can resume the stream after a lost connection.
+"""A ring buffer of the latest stream messages, so that a page can resume the stream after a lost connection.
 
-Numbers start with the current time, so a number from an earlier gateway is recognised as too old. A slow reader costs
-nothing: its position is just a number, and if the ring has moved past it, the reader is told to start again.
+Messages are numbered, starting with the current time, so a number from an earlier process is recognised as too old. A
+slow reader costs nothing: its position is just a number. If the message at that position has been dropped, the reader
+gets a reset message and has to start again.
 """
 
 from collections import deque
@@ -13,20 +14,20 @@ import msgspec
 MAX_MESSAGES = 4096
 MAX_BYTES = 16 << 20
 AT_ONCE = 256 << 10
-"""Bytes returned in one read."""
+"""Maximum number of bytes returned by one read, unless a single message is larger."""
 
 RESET = {"type": "reset"}
 
 
 class RingRead(NamedTuple):
-    """Messages as bytes, and the number of the last of them."""
+    """Messages as bytes, ready to be sent, and the number of the last of them."""
 
     data: bytes
     seq: int
 
 
 class MessageRing:
-    """A bounded number of messages; the first one gets the number after `first`."""
+    """Keeps the latest messages, up to a number and a total size. The first message gets the number `first + 1`."""
 
     def __init__(self, first: int, *, most_messages: int = MAX_MESSAGES, most_bytes: int = MAX_BYTES) -> None:
         self.seq = first
@@ -36,7 +37,7 @@ class MessageRing:
         self._size = 0
 
     def put(self, message: Any) -> None:
-        """Add a message."""
+        """Add a message, and drop the oldest ones if there are too many."""
         self.seq += 1
         data = frame(self.seq, message)
         self._frames.append(data)
@@ -45,7 +46,7 @@ class MessageRing:
             self._size -= len(self._frames.popleft())
 
     def after(self, seq: int) -> RingRead:
-        """Return the messages after a number, or a reset message if some of them are gone."""
+        """Return the messages after number `seq`, or a reset message if some of them have been dropped."""
         oldest = self.seq - len(self._frames)
         if not oldest <= seq <= self.seq:
             return RingRead(frame(self.seq, RESET), self.seq)
@@ -59,7 +60,7 @@ class MessageRing:
         return RingRead(b"".join(given), seq + len(given))
 
     def forget(self) -> None:
-        """Drop all messages, so that existing readers get a reset."""
+        """Drop all messages, so that existing readers get a reset message."""
         self._frames.clear()
         self._size = 0
         self.seq += 1

@@ -1,4 +1,4 @@
-"""The routes of the page, in addition to those of the frontends."""
+"""The HTTP routes of the web page, in addition to those of the frontends."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OpenPage(Protocol):
-    """The parts of the page that the routes need."""
+    """The parts of the web page that answer requests."""
 
     @property
     def api(self) -> "PageApi": ...
@@ -29,10 +29,10 @@ class OpenPage(Protocol):
 
 
 def page_routes(opened: Callable[[], Awaitable[OpenPage]], hello: Endpoint) -> Routes:
-    """Return the routes of the page. `opened` builds the page on its first request.
+    """Return the routes of the web page. `opened` returns the page, and builds it on the first request.
 
-    The static files are public; the API needs the key, if there is one. `hello` answers at `/` for clients that are not
-    browsers.
+    The static files are public; the API needs the gateway's key, if there is one. `hello` answers requests for `/` from
+    clients that are not browsers.
     """
 
     def late(find: Callable[[OpenPage], Endpoint]) -> Endpoint:

@@ -25,7 +25,7 @@ HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )
-"""Headers of every response of the page, in addition to those the server always sends."""
+"""Headers of the page's static files and API responses, in addition to those that the server always sends."""
 
 FOLDER = Path(__file__).parent / "static"
 PAGES = {"/": "index.html", "/traffic": "traffic.html", "/connect": "connect.html"}
@@ -48,7 +48,7 @@ PLACEHOLDER = b"""<!doctype html>
 
 
 class StaticFile(NamedTuple):
-    """A file with its content type and ETag."""
+    """A static file with its content type and ETag."""
 
     data: bytes
     kind: bytes
@@ -56,12 +56,12 @@ class StaticFile(NamedTuple):
 
     @classmethod
     def of(cls, name: str, data: bytes) -> "StaticFile":
-        """Create a file; its name determines the content type."""
+        """Return the file with this name and content. The suffix of the name determines the content type."""
         suffix = name[name.rfind(".") :]
         return cls(data, KINDS[suffix], f'"{hashlib.sha256(data).hexdigest()[:20]}"'.encode())
 
     async def serve(self, exchange: Exchange) -> None:
-        """Send the file, or 304 if the browser has it."""
+        """Send the file, or status 304 if the browser already has it."""
         headers = [*HEADERS, (b"cache-control", b"no-cache"), (b"etag", self.tag)]
         if self.tag in exchange.headers.get(b"if-none-match", b"").split(b", "):
             await exchange.respond(304, b"", self.kind, headers)
@@ -70,7 +70,7 @@ class StaticFile(NamedTuple):
 
 
 def static_files() -> dict[str, StaticFile]:
-    """Read all installed files, by name."""
+    """Read all static files of this installation. Return them by name."""
     found = {name: StaticFile.of(name, item.read_bytes()) for name, item in _found(FOLDER)}
     for name in PAGES.values():
         found.setdefault(name, StaticFile.of(name, PLACEHOLDER))
@@ -78,12 +78,12 @@ def static_files() -> dict[str, StaticFile]:
 
 
 def static_names() -> list[str]:
-    """Return the names of all files except the HTML pages, without reading them."""
+    """Return the names of all static files except the HTML pages, without reading the files."""
     return [name for name, _ in _found(FOLDER) if name not in PAGES.values()]
 
 
 def front(page: Endpoint, hello: Endpoint) -> Endpoint:
-    """Return an endpoint that serves the page to browsers and `hello` to other clients."""
+    """Return an endpoint that calls `page` for browsers, and `hello` for other clients."""
 
     async def serve(exchange: Exchange) -> None:
         is_browser = b"text/html" in exchange.headers.get(b"accept", b"")

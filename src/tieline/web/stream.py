@@ -1,8 +1,8 @@
-"""The event stream of the page: everything that happens, in order, resumable and rate-limited.
+"""The event stream that keeps open pages up to date. It is ordered and rate-limited, and a page can resume it.
 
 The stream watches the bus while a page is open, and for a while after. Events of a session are collected and sent at
-most thirty times a second; Markdown blocks follow as they finish. A session can be fetched in the middle of a message:
-its snapshot contains the number of the last stream message it includes.
+most thirty times a second; the HTML of Markdown blocks follows when they are complete. A page can load a session in the
+middle of a message: the response says up to which stream message it is current.
 """
 
 import asyncio
@@ -35,30 +35,30 @@ from tieline.web.message_ring import MessageRing
 from tieline.web.turn_renderer import RenderedText, TurnRenderer, turn_json
 
 INTERVAL = 1 / 30
-"""Seconds between two stream messages about one message of a session."""
+"""Minimum number of seconds between two stream messages with events of the same session message."""
 LEGS_INTERVAL = 0.1
 MAX_LEGS = 100
-"""Legs sent at once; a page does not list more."""
+"""Maximum number of legs that are sent at once. A page does not list more."""
 LINGER = 120.0
 """Seconds that the stream keeps watching after the last page has left, in case it comes back."""
 KEEP_ALIVE = 15.0
 STALLED = 60.0
-"""Seconds after which a connection that accepts no data is dropped; the page reconnects and resumes."""
+"""Seconds after which a connection that accepts no data is dropped. The page then reconnects and resumes."""
 MAX_PLAN = 20_000
-"""Characters of a plan that is rendered with every inbox message; a longer one is shown as plain text."""
+"""Maximum number of characters of a plan that is rendered as HTML. A longer one is shown as plain text."""
 HELLO = b"retry: 1000\n: here\n\n"
 NOTHING_NEW = b": nothing new\n\n"
 
 
 class Snapshot(NamedTuple):
-    """A position in the stream, and the part of the message in progress that is rendered up to it."""
+    """A position in the stream, and the text of the message in progress as rendered up to that position."""
 
     seq: int
     live: dict[int, RenderedText]
 
 
 class Stream:
-    """The stream that all open pages read; `clock` returns seconds since 1970."""
+    """The event stream that all open pages read. `clock` returns seconds since 1970."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Stream:
 
     @property
     def seq(self) -> int:
-        """The number of the last message."""
+        """The number of the last stream message."""
         return self._ring.seq
 
     def attend(self) -> None:
@@ -105,7 +105,10 @@ class Stream:
         self._leaving = asyncio.get_running_loop().call_later(self._linger, self._leave)
 
     def snapshot(self, view: SessionView) -> Snapshot:
-        """Publish everything this view contains, and return the position of the stream then."""
+        """Publish all events that `view` contains, and return the position of the stream after them.
+
+        A page that shows the view and reads the stream from there on misses nothing and sees nothing twice.
+        """
         if view.running is None:
             return Snapshot(self._ring.seq, {})
         live = self._lives.get(view.running)
@@ -118,7 +121,7 @@ class Stream:
         return Snapshot(self._ring.seq, live.shown())
 
     def close(self) -> None:
-        """Stop watching; no page can start it again."""
+        """Stop watching the bus for good, because the gateway stops."""
         self._is_closed = True
         self._readers.clear()
         if self._leaving is not None:
@@ -132,7 +135,7 @@ class Stream:
             reader.wake.set()
 
     async def serve(self, exchange: Exchange) -> None:
-        """Serve the stream to one page, from its last position or from now on, until it disconnects."""
+        """Serve the stream to one page until it disconnects, from the position that it requests or from now on."""
         self.attend()
         seq = _requested_position(exchange)
         reader = _PageReader(self._ring.seq if seq is None else seq)
@@ -164,7 +167,7 @@ class Stream:
                 await _write(exchange, NOTHING_NEW)
 
     def _leave(self) -> None:
-        """Stop watching if no page has been active for a while."""
+        """Stop watching the bus, unless a page is still connected."""
         self._leaving = None
         if self._readers:
             self.attend()
@@ -211,7 +214,7 @@ class Stream:
         return live
 
     async def _follow(self, live: LiveMessage) -> None:
-        """Publish a message until it is complete."""
+        """Publish the events and blocks of a message as they arrive, and finally the complete message."""
         while True:
             await live.wake.wait()
             live.wake.clear()
@@ -239,7 +242,7 @@ class Stream:
         self.publish({"type": "turn", "session": live.session, "turn": shown})
 
     def _flush(self, live: LiveMessage) -> None:
-        """Publish the events collected so far."""
+        """Publish the events that the message has collected since the last call."""
         events = [_event(event) for event in live.take()]
         if events:
             self.publish({"type": "events", "session": live.session, "message": live.message, "events": events})
@@ -283,14 +286,17 @@ async def _write(exchange: Exchange, data: bytes) -> None:
 
 
 def _requested_position(exchange: Exchange) -> int | None:
-    """Return the number after which a page wants to resume: a header when it reconnects, or a query parameter."""
+    """Return the number of the message after which the page wants to resume the stream, if it names one.
+
+    The number is in the header `last-event-id` or in the query parameter `since`.
+    """
     query = parse_qs(exchange.scope["query_string"].decode("latin-1"))
     given = exchange.header(b"last-event-id") or query.get("since", [""])[-1]
     return int(given) if given.isdecimal() and len(given) < 20 else None
 
 
 def _event(event: Event) -> Event | dict[str, Any]:
-    """Return an event for the page, with the HTML of its plan if it has one."""
+    """Return an event in the form for the page: an activity with a plan also gets the HTML of the plan."""
     if not isinstance(event, Activity) or not event.plan or len(event.plan) > MAX_PLAN:
         return event
     shown: dict[str, Any] = msgspec.to_builtins(event)
@@ -298,7 +304,7 @@ def _event(event: Event) -> Event | dict[str, Any]:
 
 
 def inbox_json(inbox: Inbox) -> dict[str, Any]:
-    """Return the inbox for the page, with all options written out."""
+    """Return the items of the inbox in the JSON form for the page."""
     return {"version": inbox.version, "items": [_item(item) for item in inbox.items]}
 
 

@@ -1,6 +1,6 @@
-"""Messages of a session as JSON for the page, with the model's text also as HTML.
+"""Converts messages of a session to JSON for the page, with the model's text also as HTML.
 
-Rendering is slow, so it runs in threads and only once for each text: the HTML is cached in memory and saved in the
+Rendering is slow, so it runs in threads, and only once for each text: the HTML is cached in memory and saved in the
 store.
 """
 
@@ -18,12 +18,12 @@ from tieline.model.session import Turn
 from tieline.web.markdown import VERSION, render
 
 MAX_CACHED = 16 << 20
-"""Characters of HTML in the cache."""
+"""Maximum number of characters of HTML in the cache."""
 MAX_ENTRIES = 20_000
 
 
 class RenderedText(NamedTuple):
-    """The rendered beginning of a text part: its HTML, the offset where it ends, and its number of blocks."""
+    """The rendered beginning of a text: its HTML, the offset in the text where it ends, and its number of blocks."""
 
     html: str
     until: int
@@ -34,14 +34,14 @@ NOT_RENDERED = RenderedText("", 0, 0)
 
 
 class TurnRenderer:
-    """Renders messages, and caches the HTML of their texts."""
+    """Converts messages to JSON with HTML, and caches the HTML of their texts."""
 
     def __init__(self, store: Store, max_cached: int = MAX_CACHED) -> None:
         self._store = store
         self._cache = BoundedCache[str, str](MAX_ENTRIES, max_weight=max_cached)
 
     async def html(self, session: str, text: str, stored: Mapping[str, bytes] | None = None) -> str:
-        """Return a text of a session as HTML; `stored` is the session's shelf in the store, if it was read."""
+        """Return a Markdown text of a session as HTML. `stored` is the HTML saved for the session, if it was loaded."""
         key = _key(text)
         cached = self._cache.get(key)
         if cached is not None:
@@ -71,7 +71,11 @@ class TurnRenderer:
         live: Mapping[int, RenderedText] | None = None,
         stored: Mapping[str, bytes] | None = None,
     ) -> dict[str, Any]:
-        """Return a message rendered for the page. For a message in progress, `live` is the part rendered so far."""
+        """Return a message as JSON with HTML.
+
+        For a message in progress, `live` contains the HTML rendered so far of each text part. `stored` is the HTML that
+        was saved for the session.
+        """
         shown = turn_json(turn)
         for index, text in _texts(turn):
             given = live.get(index, NOT_RENDERED) if live is not None else None
@@ -88,14 +92,17 @@ class TurnRenderer:
     async def turns(
         self, session: str, turns: Sequence[Turn], running: str | None, live: Mapping[int, RenderedText]
     ) -> list[dict[str, Any]]:
-        """Return messages for the page, one of which may be in progress."""
+        """Return messages as JSON with HTML. `running` is the id of the message in progress, if any.
+
+        `live` contains the HTML rendered so far of each text part of the message in progress.
+        """
         keys = {_key(text) for turn in turns for text in (*(text for _, text in _texts(turn)), *_plans(turn))}
         stored = {} if all(key in self._cache for key in keys) else await self._store.read(_shelf(session))
         return [await self.turn(session, turn, live if turn.id == running else None, stored) for turn in turns]
 
 
 def turn_json(turn: Turn) -> dict[str, Any]:
-    """Return a message without HTML, and without the tool rounds that only the model needs."""
+    """Return a message as JSON without HTML, and without the rounds of tool calls, which only the model needs."""
     shown: dict[str, Any] = msgspec.to_builtins(turn)
     shown.pop("rounds", None)
     return shown
@@ -113,7 +120,7 @@ def _plans(turn: Turn) -> Iterable[str]:
 
 
 def _key(text: str) -> str:
-    """Return the cache key of a text; it changes with the version of the renderer."""
+    """Return the cache key of a text. It depends on the version of the rendering."""
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=18, key=VERSION).hexdigest()
 
 

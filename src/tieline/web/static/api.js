@@ -1,7 +1,7 @@
-// Requests to the gateway: JSON in and out, with the page's token on every request that changes something.
+// Sends JSON requests to the gateway. Every request that changes something carries the page's token.
 //
-// If the gateway has a key, the page exchanges it for a pass. The pass is kept in the storage of this origin, which
-// other ports of the host cannot read, and is sent in a header; a cookie would be sent to all ports.
+// If the gateway has a key, the page exchanges it for a pass. The pass is kept in the local storage of this origin,
+// which pages from other ports of the host cannot read, and is sent in a header. A cookie would be sent to all ports.
 
 const PASS = "tieline-pass";
 
@@ -17,7 +17,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Set the function that asks the user for the gateway's key; it resolves once the key is correct. */
+/** Set the function that asks the user for the gateway's key. It must resolve when the key is correct. */
 export function setUnlock(askForKey) {
   unlock = askForKey;
 }
@@ -27,14 +27,14 @@ export const post = (path, body = {}) => call("POST", path, body);
 export const patch = (path, body) => call("PATCH", path, body);
 export const remove = (path) => call("DELETE", path);
 
-/** Fetch the state of the gateway, and renew the token, which changes after a restart. */
+/** Fetch the state of the gateway, and keep its token, which changes when the gateway restarts. */
 export async function getState() {
   const state = await call("GET", "/api/state");
   token = state.token;
   return state;
 }
 
-/** Exchange a key for a pass. */
+/** Exchange the gateway's key for a pass, and store the pass. */
 export async function login(key) {
   const response = await send("POST", "/api/login", { key });
   if (!response.ok) throw new ApiError(response.status, await readError(response));
@@ -42,13 +42,13 @@ export async function login(key) {
   localStorage.setItem(PASS, pass);
 }
 
-/** The headers that carry the pass. */
+/** Return the header with the pass, if there is one. */
 export function passHeaders() {
   const pass = localStorage.getItem(PASS);
   return pass ? { "x-tieline-pass": pass } : {};
 }
 
-/** Ask for the key after the stream was refused. */
+/** Ask the user for the key, after the gateway has refused the stream. */
 export async function locked() {
   if (unlock) await unlock();
 }
@@ -60,7 +60,7 @@ async function call(method, path, body) {
     response = await send(method, path, body);
   }
   if (response.status === 403 && method !== "GET") {
-    // A restarted gateway has another token, and the page may not know about the restart yet.
+    // A restarted gateway has another token, and the page may not have noticed the restart yet.
     const before = token;
     await getState();
     if (token !== before) response = await send(method, path, body);

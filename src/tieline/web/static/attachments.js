@@ -19,7 +19,7 @@ export class Attachments {
     return this.#images.length === 0 && this.#files.length === 0;
   }
 
-  /** Remove all attachments and return them as the API expects; `putBack` restores them. */
+  /** Remove all attachments and return them in the form of the API, with a function `putBack` that restores them. */
   take() {
     const taken = {
       images: this.#images.map(({ media_type, data }) => ({ media_type, data })),

@@ -18,7 +18,7 @@ const VERBS = {
 };
 const SUBJECTS = ["command", "pattern", "query", "path", "file_path", "url", "question", "title", "mode"];
 
-/** Parse the title of an activity: `run_terminal ls`, `grep {"pattern": "x"}`, or an agent's own text. */
+/** Split the title of an activity: `run_terminal ls`, `grep {"pattern": "x"}`, or free text from an agent. */
 export function parseTitle(raw) {
   const title = stripTerminalCodes(raw);
   const [, name, rest] = /^([A-Za-z][\w.:-]*)(?: (.*))?$/s.exec(title) ?? [];
@@ -29,7 +29,7 @@ export function parseTitle(raw) {
     : { verb: title, subject: "", given: null };
 }
 
-/** Describe a call by its name and its arguments as JSON text, which may be cut off. */
+/** Describe a tool call. `text` is its arguments as JSON, which may be incomplete. */
 export function describeCall(name, text) {
   const given = parsed(text);
   return {
@@ -56,7 +56,7 @@ function subjectOf(given, text) {
   return "";
 }
 
-/** Return the value of a field in incomplete JSON. */
+/** Return the string value of a field in incomplete JSON, or null. */
 function cutValue(name, text) {
   const found = new RegExp(`"${name}"\\s*:\\s*"((?:[^"\\\\]|\\\\.)*)`).exec(text);
   return found ? found[1].replace(/\\n/g, " ").replace(/\\(.)/g, "$1") : null;

@@ -124,7 +124,7 @@ function draw(tag, attributes, ...children) {
   return element;
 }
 
-/** Answers take from milliseconds to minutes, so the scale is logarithmic. */
+/** Return a function from seconds to a y coordinate. It is logarithmic: answers take from milliseconds to minutes. */
 function logScale(least, most) {
   const room = HEIGHT - BOTTOM - 8;
   return (value) =>
@@ -173,7 +173,7 @@ function median(values) {
   return sorted[Math.floor(sorted.length / 2)];
 }
 
-/** Round up to 1, 2 or 5 times a power of ten. */
+/** Round a number up to 1, 2 or 5 times a power of ten. */
 function niceTop(value) {
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].map((factor) => factor * power).find((top) => top >= value);

@@ -25,11 +25,11 @@ const [chat, composer, sessions, meter, top, title, welcome] = [
   ".session-name",
   ".welcome",
 ].map((name) => document.querySelector(name));
-/** Models whose modes were refreshed after their first answer. */
+/** Ids of the models whose modes were fetched again after their first answer. */
 const refreshed = new Set();
 let current = null;
 
-/** Show the session in the address, or a new chat. */
+/** Show the session that the URL names, or a new chat. */
 function route() {
   const id = location.hash.slice(1) || null;
   show(id && live.sessions.has(id) ? id : null);
@@ -52,7 +52,7 @@ function open(id) {
   closeMenu();
 }
 
-/** Update everything around the conversation that describes it. */
+/** Update the elements around the conversation: title, token usage, composer and welcome text. */
 function describe() {
   const summary = live.sessions.get(current);
   setText(title, summary?.title ?? "New chat");
@@ -64,7 +64,7 @@ function describe() {
   suggest();
 }
 
-/** Show the suggestions for the selected model. */
+/** Show suggestions for a first message to the selected model. */
 function suggest() {
   const { model } = rememberedChoice(live.state);
   const ideas = live.state.models.find(({ id }) => id === model)?.ideas ?? [];
@@ -117,7 +117,7 @@ function stop() {
   if (live.sessions.get(current)?.running) chat.stop();
 }
 
-/** Agents report their modes only in a conversation, so fetch them after the first answer. */
+/** Fetch the modes of an agent after its first answer. It reports them only in a conversation. */
 function learnModes({ model, running: isRunning }) {
   if (isRunning || refreshed.has(model) || !live.state.models.find(({ id }) => id === model)?.is_agent) return;
   refreshed.add(model);

@@ -1,7 +1,8 @@
-// <tl-chat>: the messages of one conversation; each element is updated only when its message changes.
+// <tl-chat>: the messages of one conversation. An element is updated only when its message changes.
 //
-// Nothing may be applied twice, from the fetched conversation and from the stream. A fetched conversation contains the
-// number of the last stream message it includes; stream messages that arrive while it loads are held back.
+// An event may arrive twice, in the fetched conversation and in the stream, but must be applied only once. A fetched
+// conversation therefore has the number of the last stream message that it includes, and stream messages that arrive
+// while it loads are held back.
 
 import { get, post } from "./api.js";
 import { belongsTo } from "./inbox-items.js";
@@ -16,9 +17,9 @@ import { ChunkedList } from "./chunked-list.js";
 import "./turn.js";
 
 const AT_ONCE = 24;
-const FETCHED = 100; // Messages fetched first, so that a long conversation opens as fast as a short one.
-const EARLIER = 300; // Earlier messages fetched at a time.
-const SLICE = 8; // Milliseconds of building elements without a break.
+const FETCHED = 100; // Number of messages fetched first, so that a long conversation opens as fast as a short one.
+const EARLIER = 300; // Number of earlier messages fetched at a time.
+const SLICE = 8; // Milliseconds for which elements are built without a break.
 
 class Chat extends HTMLElement {
   session = null;
@@ -28,7 +29,7 @@ class Chat extends HTMLElement {
   /** Stream messages up to this number are included in the fetched conversation. */
   #since = 0;
   #loads = 0;
-  /** The unknown message for which the conversation was fetched again; once is enough. */
+  /** The id of the unknown message for which the conversation was last fetched again. */
   #sought = null;
   #list = h("div", { class: "turns", role: "feed", "aria-label": "Conversation", data: { test: "turns" } });
   #row = new ChunkedList(this.#list);
@@ -62,7 +63,7 @@ class Chat extends HTMLElement {
     return this.#turns.size === 0;
   }
 
-  /** Show a conversation; null shows an empty one. */
+  /** Show a conversation, or an empty one if `session` is null. */
   async open(session) {
     this.session = session;
     this.#clear();
@@ -74,7 +75,7 @@ class Chat extends HTMLElement {
     this.#sticky.hold();
   }
 
-  /** Send a message and show it; stream messages are held back until it is shown. */
+  /** Send a message and show it. Stream messages are held back until then. */
   async send(message) {
     const parent = this.#last?.id ?? null;
     this.#held ??= [];
@@ -90,7 +91,7 @@ class Chat extends HTMLElement {
     return attempt(() => post(`/api/sessions/${this.session}/stop`));
   }
 
-  /** The first inbox item of this conversation. */
+  /** The card of the first inbox item of this conversation. */
   get firstItem() {
     return this.#waiting.firstElementChild;
   }
@@ -133,7 +134,7 @@ class Chat extends HTMLElement {
     this.#sticky.follow();
   }
 
-  /** Load the messages before the first one, in several steps, so that the page stays responsive. */
+  /** Load all messages before the message `first`, in several steps, so that the page stays responsive. */
   async #loadEarlier(first, mine) {
     for (let before = first; before; ) {
       const path = `/api/sessions/${this.session}?before=${encodeURIComponent(before)}&last=${EARLIER}`;
@@ -154,14 +155,14 @@ class Chat extends HTMLElement {
     this.#sticky.follow();
   }
 
-  /** Return the element of a turn: the existing one if it is unchanged. */
+  /** Return an element for a turn: the existing `element` if the turn is unchanged, else a new one. */
   #known(turn, element) {
     if (element && !element.isLive && turn.ending) return element;
     if (element && turn.role === "user") return element;
     return newTurn(turn);
   }
 
-  /** Build the end of the conversation now, and the rest from bottom to top when the browser is idle. */
+  /** Build the last elements of the conversation now, and the others from bottom to top when the browser is idle. */
   #fill() {
     const waiting = [...this.#turns.values()].filter((turn) => !turn.isFilled);
     waiting.splice(-AT_ONCE).forEach((turn) => turn.fill());
@@ -213,7 +214,7 @@ class Chat extends HTMLElement {
     return undefined;
   }
 
-  /** Handle an answer that was requested in another tab: append it, or return null if the branch may have changed. */
+  /** Append an element for an answer that was requested in another tab. Return null if the branch may have changed. */
   #unknown(id) {
     if (this.#last?.role !== "user" && this.#sought !== id) {
       this.#sought = id;
@@ -234,13 +235,13 @@ class Chat extends HTMLElement {
     return undefined;
   }
 
-  /** Hold back a message that has no place, and fetch the conversation again. */
+  /** Hold back a message that does not fit the branch shown, and fetch the conversation again. */
   #hold(message) {
     this.#held = [{ message, seq: live.seq }];
     this.#load();
   }
 
-  /** Run an action that changes the branch shown, then load the conversation again. */
+  /** Send a request that changes the branch shown, then load the conversation again. */
   async #redo(verb, body) {
     this.#held ??= [];
     await attempt(() => post(`/api/sessions/${this.session}/${verb}`, body));
@@ -275,7 +276,7 @@ class Chat extends HTMLElement {
     );
     this.#waiting.hidden = items.length === 0;
     this.classList.toggle("has-inbox-items", items.length > 0);
-    this.#sticky.follow(); // Not in the next frame: a removed card moves everything, which must not count as scrolling.
+    this.#sticky.follow(); // At once: a removed card moves all content, which must not count as scrolling by the user.
     if (hadFocus && !this.#waiting.contains(document.activeElement)) {
       if (this.firstItem) this.firstItem.focus();
       else document.querySelector("tl-composer")?.focus();
@@ -295,7 +296,7 @@ class Chat extends HTMLElement {
   }
 }
 
-/** Return the known turns before this one; they never change, because each message has one parent. */
+/** Return the turns before the one with this id. They never change, because each message has only one parent. */
 function earlier(turns, id) {
   const all = [...turns];
   const at = all.findIndex(([known]) => known === id);

@@ -1,11 +1,11 @@
-// A long list of elements in chunks of twenty: a chunk outside the screen is skipped as a whole.
+// A long list of elements in chunks of twenty. The browser skips the layout of a chunk that is outside the screen.
 //
-// In every frame the browser checks the position of each element it may skip. That is noticeable with two thousand
-// messages, but not with a hundred chunks.
+// In every frame, the browser checks the position of each element that it may skip. With two thousand messages this
+// would be noticeably slow, but with a hundred chunks it is not.
 
 const SIZE = 20;
 
-/** Elements must have `fill()` and `guessedHeight`. */
+/** Manages the children of `parent`. The elements must have `fill()` and `guessedHeight`. */
 export class ChunkedList {
   #parent;
 
@@ -21,7 +21,7 @@ export class ChunkedList {
     return this.#parent.lastElementChild?.lastElementChild ?? null;
   }
 
-  /** Set the elements in this order; those already at the beginning are left alone. */
+  /** Set the elements of the list, in this order. Those that are already in place are not moved. */
   set(elements) {
     const before = [...this.#parent.children].flatMap((chunk) => [...chunk.children]);
     let same = 0;
@@ -41,7 +41,7 @@ export class ChunkedList {
     guess(chunk);
   }
 
-  /** Insert these before all others. */
+  /** Insert elements before all others. */
   prepend(elements) {
     const chunks = [];
     for (let at = 0; at < elements.length; at += SIZE) {

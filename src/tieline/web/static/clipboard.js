@@ -1,4 +1,4 @@
-// Copies text, and confirms it on the button that was pressed.
+// Copies text to the clipboard, and shows a confirmation on the button that was pressed.
 
 import { icon } from "./icons.js";
 import { notify } from "./notices.js";
@@ -17,7 +17,7 @@ export async function copyText(text, button) {
   if (button) confirm(button);
 }
 
-/** Copy by selecting text: on another machine without TLS the clipboard API is not available. */
+/** Copy by selecting the text. The clipboard API is not available over plain HTTP from another machine. */
 function copyBySelection(text) {
   const area = document.createElement("textarea");
   area.value = text;
@@ -45,7 +45,7 @@ function confirm(button) {
   }, SAID);
 }
 
-/** Handle all copy buttons of code blocks. */
+/** Handle clicks on the copy buttons of all code blocks inside `root`. */
 export function listenForCodeCopies(root) {
   root.addEventListener("click", (event) => {
     const button = event.target.closest?.(".copy-code");

@@ -119,7 +119,7 @@ class Composer extends HTMLElement {
     this.#update();
   }
 
-  /** Switch to a conversation; each keeps its own draft. */
+  /** Switch to the draft of a conversation. Each conversation has its own. */
   set session(id) {
     this.#draft = id ?? "new";
     this.#area.value = sessionStorage.getItem(DRAFT + this.#draft) ?? "";

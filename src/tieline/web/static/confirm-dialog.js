@@ -1,8 +1,8 @@
-// A dialog that asks for confirmation before something that cannot be undone.
+// A dialog that asks for confirmation before an action that cannot be undone.
 
 import { h } from "./dom.js";
 
-/** Ask, and resolve to whether the user confirmed. */
+/** Show a question with the consequence of an action, and resolve to whether the user confirmed. */
 export function confirmAction(question, consequence, action) {
   return new Promise((resolve) => {
     const dialog = h(

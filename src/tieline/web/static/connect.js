@@ -1,4 +1,4 @@
-// <tl-connect>: client settings to copy, backends and agents with what they need, the Cursor login, and granted rules.
+// <tl-connect>: settings for clients, the state of backends and agents, the Cursor login, and granted rules.
 
 import { get } from "./api.js";
 import "./cursor-login.js";
@@ -161,7 +161,7 @@ function backend({ name, ready, text = "", lack = "" }) {
   );
 }
 
-/** Return text with the parts in backticks as code. */
+/** Create a text in which the parts between backticks are formatted as code. */
 function withCode(text) {
   return h(
     "span",

@@ -1,4 +1,4 @@
-// <tl-meter>: how full the context window of a conversation is, and the tokens used so far.
+// <tl-meter>: shows how full the context window of a conversation is, and the number of tokens used so far.
 
 import { h, setText } from "./dom.js";
 import { formatCount } from "./format.js";

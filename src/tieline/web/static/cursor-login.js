@@ -1,4 +1,4 @@
-// <tl-cursor>: the state of the Cursor account, and a login that starts here and is completed on Cursor's page.
+// <tl-cursor>: shows the state of the Cursor account, and starts a login that the user completes on Cursor's page.
 
 import { post, remove } from "./api.js";
 import { h, setText } from "./dom.js";
@@ -65,7 +65,7 @@ class CursorLogin extends HTMLElement {
   }
 
   async #logIn() {
-    // Opened before the request: browsers block a window that opens after waiting for a response.
+    // Open the window before the request: browsers block a window that opens after waiting for a response.
     const page = open("about:blank", "_blank");
     this.#begin.disabled = true;
     const answer = await attempt(() => post("/api/connect/cursor"));
@@ -93,7 +93,7 @@ class CursorLogin extends HTMLElement {
   }
 }
 
-/** The number of Cursor models as text, once they are known. */
+/** Return the number of Cursor models as text; empty if they are not known yet. */
 function models() {
   const count = live.state.models.filter(({ backend }) => backend === "cursor").length;
   return count ? plural(count, "model") : "";

@@ -1,4 +1,4 @@
-// <tl-decided-plan>: a plan that was approved or rejected; it stays in the conversation.
+// <tl-decided-plan>: a plan that the user approved or rejected. It stays in the conversation.
 
 import { h, setText } from "./dom.js";
 import { htmlToNodes } from "./server-html.js";
@@ -28,7 +28,7 @@ class DecidedPlan extends HTMLElement {
     this.#text.replaceChildren(...(html === undefined ? [longText(plan, { class: "plan-plain" })] : htmlToNodes(html)));
   }
 
-  /** Nothing to stop: the plan is already decided. */
+  /** Do nothing: a decided plan is not in progress. */
   stop() {}
 }
 

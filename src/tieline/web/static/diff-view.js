@@ -1,4 +1,4 @@
-// Shows the change of a file as added and removed lines; a long change is folded.
+// Shows a file change as added and removed lines. A long change is collapsed.
 
 import { h } from "./dom.js";
 import { compared, counted, readUnified } from "./line-diff.js";
@@ -7,12 +7,12 @@ import { plural } from "./format.js";
 const FOLDED = 60;
 const CLASSES = { "+": "added", "-": "removed", " ": "same", "…": "gap" };
 
-/** Show an excerpt of both versions of a file; `isMade` is false for a change that was not allowed. */
+/** Show the difference between two versions of an excerpt. `isMade` is false for a change that was not made. */
 export function diffView({ path, old, new: text = "", line = 1 }, isMade = true) {
   return view(path, compared(old ?? null, text, line), old === null || old === undefined, isMade);
 }
 
-/** Show a unified diff: a change that the gateway's own tools would make. */
+/** Show a unified diff, which describes a change that the gateway's own tools would make. */
 export function unifiedDiff(path, diff) {
   return view(path, readUnified(diff), diff.startsWith("--- /dev/null"));
 }

@@ -19,12 +19,12 @@ function set(element, name, value) {
   else element.setAttribute(name, value === true ? "" : value);
 }
 
-/** Set the text of an element, if it differs. */
+/** Set the text of an element, unless it already has this text. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Set the children of an element in this order, moving only those that are out of place. */
+/** Make `wanted` the children of an element, in this order. Only children that are out of place are moved. */
 export function arrange(parent, wanted) {
   let at = parent.firstChild;
   for (const child of wanted) {
@@ -46,7 +46,7 @@ export function freshId(prefix) {
   return `${prefix}-${count}`;
 }
 
-/** Return whether a key event goes to an input field. */
+/** Return whether a key event is input for a text field or another form field. */
 export function isTyping(event) {
   const target = event.composedPath()[0];
   return (

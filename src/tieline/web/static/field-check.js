@@ -1,8 +1,8 @@
-// Checks the answer to a question before it is sent; the gateway checks it again.
+// Checks the answer to a question before it is sent. The gateway checks it again.
 
 import { plural } from "./format.js";
 
-/** Return what is wrong with a value; empty if it is valid. */
+/** Return a message that says what is wrong with a value; an empty string if it is valid. */
 export function checkField(field, value) {
   if (value === null || value === "" || (Array.isArray(value) && value.length === 0))
     return field.required ? "Please answer this question." : "";
@@ -33,7 +33,7 @@ function checkText(field, value) {
   return range(field, [...value].length, (count) => plural(count, "character"));
 }
 
-/** A pattern that this browser does not support is left to the gateway. */
+/** Return whether a value matches a pattern, or the browser does not support the pattern; the gateway checks again. */
 function matches(pattern, value) {
   try {
     return new RegExp(pattern, "u").test(value);

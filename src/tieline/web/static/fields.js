@@ -1,4 +1,4 @@
-// The input fields of a form, one for each kind of question.
+// The input fields of a question form, one function for each kind of field.
 
 import { get } from "./api.js";
 import { checkField } from "./field-check.js";
@@ -7,7 +7,7 @@ import { freshId, h } from "./dom.js";
 const INPUTS = { email: "email", uri: "url", url: "url", date: "date", "date-time": "datetime-local" };
 const OTHER = "other:";
 
-/** Create a field: {name, element, value, check(), complain(), focus()}. A title equal to `message` is not repeated. */
+/** Create a field: {name, element, value, check(), complain(), focus()}. A title equal to `message` is hidden. */
 export function fieldView(field, message) {
   const { kind = "text", title = "", description = "", name, required } = field;
   const id = freshId("field");
@@ -33,7 +33,7 @@ export function fieldView(field, message) {
     return showProblem(checkField(field, control.value));
   }
 
-  /** Show a problem, or remove it if the text is empty; return whether the field is valid. */
+  /** Show a problem, or hide it if the text is empty. Return whether the field is valid. */
   function showProblem(text) {
     problem.textContent = text;
     problem.hidden = !text;
@@ -190,7 +190,7 @@ function file(field, id) {
       const { files } = await get(`/api/files?query=${encodeURIComponent(input.value)}`);
       if (mine === asked) names.replaceChildren(...files.slice(0, 20).map((path) => h("option", { value: path })));
     } catch {
-      // The path can also be typed without suggestions.
+      // The user can type the path without suggestions.
     }
   };
   input.addEventListener("focus", suggest);

@@ -14,7 +14,7 @@ const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle
 
 export const now = () => Date.now() / 1000;
 
-/** A rough age: "now", "4 min", "14:05", "yesterday", "3 May". */
+/** Format a time in the past, given in seconds since 1970: "now", "4 min", "14:05", "yesterday", "3 May". */
 export function formatAge(at) {
   const age = now() - at;
   const date = new Date(at * 1000);
@@ -29,7 +29,7 @@ export function formatAge(at) {
 export const formatDateTime = (at) => full.format(new Date(at * 1000));
 export const formatTime = (at) => seconds.format(new Date(at * 1000));
 
-/** A duration: "40 ms", "2.3 s", "1 m 20 s", "3 m". */
+/** Format a duration in seconds: "40 ms", "2.3 s", "1 m 20 s", "3 m". */
 export function formatDuration(length) {
   if (length === null || length === undefined) return "";
   if (length < 1) return `${Math.max(1, Math.round(length * 1000))} ms`;
@@ -40,13 +40,13 @@ export function formatDuration(length) {
   return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} m`;
 }
 
-/** The time left: "1:45". */
+/** Format a remaining time in seconds: "1:45". */
 export function formatCountdown(length) {
   const left = Math.max(0, Math.ceil(length));
   return `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
 }
 
-/** A short number: "940", "12.4k", "1.2M". */
+/** Shorten a number: "940", "12.4k", "1.2M". */
 export function formatCount(count) {
   if (count < 1000) return String(count);
   if (count < 99_950) return `${(count / 1000).toFixed(1).replace(/\.0$/, "")}k`;
@@ -54,16 +54,16 @@ export function formatCount(count) {
   return `${(count / 1_000_000).toFixed(1).replace(/\.0$/, "")}M`;
 }
 
-/** "1 line", "3 lines". */
+/** Format a count with a noun: "1 line", "3 lines". */
 export const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
-/** All tokens of the prompt, including those from the cache. */
+/** Return the number of all tokens of the prompt, including those from the cache. */
 export const promptTokens = (usage) => (usage?.input ?? 0) + (usage?.cache_read ?? 0) + (usage?.cache_write ?? 0);
 
-/** Tokens in and out: "1.2k in, 310 out". */
+/** Format the tokens in and out: "1.2k in, 310 out". */
 export const formatUsage = (usage) => `${formatCount(promptTokens(usage))} in, ${formatCount(usage.output ?? 0)} out`;
 
-/** A protocol identifier as a label: "allow_once" → "Allow once". */
+/** Turn a protocol identifier into a label: "allow_once" → "Allow once". */
 export function humanize(word) {
   const spaced = word
     .replace(/([a-z])([A-Z])/g, "$1 $2")

@@ -1,16 +1,16 @@
-// Runs changes once per animation frame, so that frequent updates cause only one layout.
+// Runs functions that change the page once per animation frame, so that frequent updates cause only one layout.
 
 const waiting = new Set();
 const afterwards = new Set();
 let isScheduled = false;
 
-/** Run a change in the next frame; scheduling it twice runs it once. */
+/** Run a function in the next frame, once, even if it is scheduled several times. */
 export function nextFrame(change) {
   waiting.add(change);
   schedule();
 }
 
-/** Run a function after the changes of the frame, because it depends on the new layout. */
+/** Run a function after all functions of `nextFrame`, because it depends on the new layout. */
 export function afterFrame(change) {
   afterwards.add(change);
   schedule();

@@ -1,4 +1,4 @@
-// The icons: line drawings on a 24-unit grid, built as SVG elements so that they use the text colour.
+// Icons: line drawings on a 24-unit grid, created as SVG elements so that they have the colour of the text.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -39,7 +39,7 @@ const PATHS = {
   dot: "M12 14.5a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5z",
 };
 
-/** Create an icon. It is hidden from screen readers, so it needs a text next to it. */
+/** Create an icon. It is hidden from screen readers, so it needs text next to it or a label. */
 export function icon(name) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", "0 0 24 24");

@@ -4,16 +4,16 @@ const LONGEST_EDGE = 2048;
 const LARGEST = 4_000_000;
 const TAKEN = /^image\/(png|jpeg|gif|webp)$/;
 
-/** The images among some files. */
+/** Return those files that are images. */
 export const imagesAmong = (files) => [...(files ?? [])].filter((file) => file.type.startsWith("image/"));
 
-/** Read an image as the API expects it: {media_type, data}, with a name. */
+/** Read an image file and return {media_type, data, name}, as the API expects it. */
 export async function readImage(file) {
   const blob = await fitting(file);
   return { media_type: blob.type, data: await base64(blob), name: file.name || "Image" };
 }
 
-/** Return the file itself if models accept it, or a copy in a smaller size or another format. */
+/** Return the file itself if models accept it, otherwise a copy in a smaller size or another format. */
 async function fitting(file) {
   const bitmap = await createImageBitmap(file).catch(() => {
     throw new Error(`${file.name || "This file"} is not an image that the browser can read.`);

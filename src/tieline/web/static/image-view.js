@@ -1,10 +1,10 @@
-// Images of a conversation: shown from their own data, never loaded from a server.
+// Images of a conversation. Only data in the message is shown; nothing is loaded from other servers.
 
 import { h } from "./dom.js";
 
 const SHOWN = /^image\/(png|jpeg|gif|webp|avif|bmp|svg\+xml)$/;
 
-/** Create an image, or a text if it cannot be shown. */
+/** Create an element that shows an image, or a link or text if the image cannot be shown. */
 export function imageView({ media_type: type = "", data, url }, alt = "Image") {
   if (data && SHOWN.test(type)) {
     const image = h("img", { src: `data:${type};base64,${data}`, alt, loading: "lazy", decoding: "async" });

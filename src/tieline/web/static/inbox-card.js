@@ -16,7 +16,7 @@ const KINDS = {
   form: { sign: "question", name: "Question", body: questionBody },
 };
 
-/** What happens to an item that is not answered in time. */
+/** The outcome for an item that is not answered in time. */
 const OUTCOME = {
   permission: "Denied automatically",
   plan_review: "Rejected automatically",
@@ -51,7 +51,7 @@ class InboxCard extends HTMLElement {
     this.replaceChildren(head, about || "", ...body(item, this));
   }
 
-  /** Update the item; only its expiry can change. */
+  /** Update the item. Only its expiry can have changed. */
   update(item) {
     this.#item = item;
     this.#tick();
@@ -72,7 +72,7 @@ class InboxCard extends HTMLElement {
     this.#untick?.();
   }
 
-  /** Items expire only while nobody watches the inbox, so this shows only just after a page was opened. */
+  /** Show the time left. Items expire only while the inbox is not watched, so this is rarely visible. */
   #tick() {
     const { until = null } = this.#item;
     const left = until === null ? Infinity : until - now();

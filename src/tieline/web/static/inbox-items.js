@@ -1,10 +1,10 @@
-// Inbox items: their origin and headline, and sending an answer.
+// Inbox items: their origin, headline and options, and a function that answers them.
 
 import { post } from "./api.js";
 import { live } from "./live-state.js";
 import { notify } from "./notices.js";
 
-// The default options, which the gateway omits.
+// The options of a permission for which the gateway sends none.
 const DEFAULT_OPTIONS = [
   { id: "allow", label: "Allow once", kind: "allow_once" },
   { id: "always", label: "Always allow", kind: "allow_always" },
@@ -13,24 +13,24 @@ const DEFAULT_OPTIONS = [
 
 export const optionsOf = (ask) => ask.options ?? DEFAULT_OPTIONS;
 
-/** Return whether an item belongs to this session. */
+/** Return whether an item belongs to the session with this summary. */
 export function belongsTo(item, summary) {
   const session = item.session ?? item.origin?.session;
   return Boolean(summary && session && session === summary.id);
 }
 
-/** The item in one line, for lists, notifications and screen readers. */
+/** Return one line that describes an item, for lists, notifications and screen readers. */
 export function headline({ ask }) {
   if (ask.type === "permission") return ask.title;
   return ask.type === "plan_review" ? `Review the plan: ${ask.title}` : ask.message;
 }
 
-/** The client and the model that the item comes from. */
+/** Return the names of the client and the model from which an item comes. */
 export function originText({ origin = {} }) {
   return [origin.client || origin.frontend, origin.model].filter(Boolean).join(" · ");
 }
 
-/** Send an answer and return whether it was accepted. `explain` may show an error next to the field that caused it. */
+/** Send an answer and return whether it was accepted. `explain(error)` returns whether it has shown the error. */
 export async function answer(id, body, explain = () => false) {
   try {
     await post(`/api/inbox/${encodeURIComponent(id)}`, body);

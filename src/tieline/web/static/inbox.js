@@ -92,7 +92,7 @@ class Inbox extends HTMLElement {
     return card;
   }
 
-  /** Close the panel if it covers the page, so that the opened chat is visible. */
+  /** Close the panel if it covers the page, so that the opened chat becomes visible. */
   #leave() {
     if (getComputedStyle(this).position === "fixed") this.toggle(false);
   }

@@ -1,8 +1,9 @@
-// Ignores answers that started before the user could see the item.
+// Ignores clicks and keys that began before the user could see the inbox item they would answer.
 //
 // A card that appears or moves under the pointer could receive a click meant for something else. So a click, tap or key
-// press counts only if it started SETTLED milliseconds after the answer buttons reached their position. The position of
-// the pointer does not matter: touch screens and screen readers have none. Until then the buttons are aria-disabled.
+// press counts only if it began at least SETTLED milliseconds after the answer buttons reached their position. Until
+// then the buttons are aria-disabled. The position of the pointer is not used: touch screens and screen readers have
+// none.
 
 import { isTyping } from "./dom.js";
 
@@ -11,7 +12,7 @@ export const SETTLED = 500;
 const guards = new Set();
 let frame = 0;
 
-/** When the current press started. A held key repeats, but started only once. */
+/** The times at which the current presses began. Repeated events of a held key do not count. */
 const began = { pointer: null, key: null };
 const forget = (name) => () => setTimeout(() => (began[name] = null));
 addEventListener("pointerdown", (event) => (began.pointer = event.timeStamp), true);
@@ -19,11 +20,11 @@ addEventListener("click", forget("pointer"), true);
 addEventListener("keydown", (event) => !event.repeat && (began.key = event.timeStamp), true);
 addEventListener("keyup", forget("key"), true);
 
-/** Guards all buttons of a card except those inside `.item-what`, and the keys that answer. */
+/** Guards the keys that answer, and all buttons of a card except those inside `.item-what`. */
 export class InputGuard {
   #card;
   #layout = "";
-  /** The time since which the layout is unchanged, for the pointer and for keys. */
+  /** The times since which the layout has been unchanged, for the pointer and for keys. */
   #since = { pointer: Infinity, key: Infinity };
   #isTyping = false;
   #isOpen = null;
@@ -47,7 +48,7 @@ export class InputGuard {
     guards.delete(this);
   }
 
-  /** Check the layout, once per frame. A position counts from its second frame on, because then it was painted. */
+  /** Check the layout; called once per frame. A position counts from its second frame on: only then was it painted. */
   check(now) {
     const layout = this.#measured();
     if (layout !== this.#layout) this.#restart(layout);
@@ -58,7 +59,7 @@ export class InputGuard {
     this.#show(now - this.#since.pointer >= SETTLED);
   }
 
-  /** Start counting again. A field that grows while typing moves the buttons, but does not affect keys. */
+  /** Start the waiting time again. If a field grows while the user types, this does not affect keys. */
   #restart(layout = "") {
     this.#layout = layout;
     this.#since.pointer = Infinity;
@@ -98,7 +99,7 @@ export class InputGuard {
   }
 }
 
-/** Return whether an event answers: a click on a button, Enter in a field, or a shortcut letter. */
+/** Return whether an event would answer the item: a click on a button, Enter in a field, or a shortcut letter. */
 function isAnswer(event) {
   if (event.type === "click") return event.target.closest("button") && !event.target.closest(".item-what");
   return isTyping(event) ? event.key === "Enter" : event.key.length === 1;

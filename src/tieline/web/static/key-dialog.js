@@ -1,4 +1,4 @@
-// The dialog that asks for the gateway's key until it is correct.
+// The dialog that asks for the gateway's key. It stays open until the key is correct.
 
 import { login, setUnlock } from "./api.js";
 import { h } from "./dom.js";

@@ -1,4 +1,4 @@
-// <tl-leg>: one request in detail: what the client sent, the upstream's answer, what the client received, and repairs.
+// <tl-leg>: the details of one request: the client's request, the upstream's answer, the client's answer, and repairs.
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
@@ -7,9 +7,9 @@ import { messageEntry, eventList } from "./leg-events.js";
 import { state } from "./leg-table.js";
 import { formatDateTime, formatDuration, formatUsage, plural } from "./format.js";
 
-const LATEST = 12; // Messages of a long history that are shown first.
+const LATEST = 12; // Number of messages of a long history that are shown at first.
 
-/** Fires `close`. */
+/** Fires `close` when the user closes the details. */
 class LegDetail extends HTMLElement {
   #id = null;
   #head = h("div", { class: "leg-head" });
@@ -58,7 +58,7 @@ class LegDetail extends HTMLElement {
     this.#id = null;
   }
 
-  /** The request changed: load it again after a short delay. */
+  /** Load the request again, after a short delay, if it is the one that has changed. */
   learn(leg) {
     if (leg.id !== this.#id) return;
     clearTimeout(this.#timer);
@@ -158,7 +158,7 @@ function section(title, ...content) {
   return h("section", { class: "leg-section" }, h("h3", {}, title), ...content);
 }
 
-/** A folded section with JSON, which is formatted only when it is opened. */
+/** Create a collapsed section with JSON, which is formatted only when the section is opened. */
 function raw(title, value) {
   const fold = h("details", { class: "fold" }, h("summary", {}, title));
   fold.addEventListener(

@@ -1,4 +1,4 @@
-// The events of a request as a list: deltas joined to parts, repairs in place, times on the left.
+// Lists the events of a request: deltas are joined to parts, and each entry has its time on the left.
 
 import { h } from "./dom.js";
 import { imageView } from "./image-view.js";
@@ -6,7 +6,7 @@ import { formatCount, formatUsage, humanize } from "./format.js";
 
 const MAX_TEXT = 20_000;
 
-/** Build the list from events with times ({at, event}) or without. */
+/** Create the list. Each element of `events` is {at, event}, or {event} if the time is not known. */
 export function eventList(events) {
   const entries = [];
   const open = new Map();
@@ -23,19 +23,19 @@ export function eventList(events) {
       open.delete(event.index);
     } else if (event.type !== "activity" || isNews(states, event)) entries.push({ at, event });
   }
-  // Parts without an end were cut off; show what arrived.
+  // Parts without an end were cut off. Show the text that has arrived.
   for (const begun of open.values()) begun.part = withText(begun.part, begun.chunks.join(""));
   return h("ol", { class: "story" }, entries.map(entry));
 }
 
-/** Return whether the status of an activity changed; updates of its output alone are not listed. */
+/** Return whether the status of an activity has changed. Updates of its output alone are not listed. */
 function isNews(states, { id, status = "pending" }) {
   const before = states.get(id);
   states.set(id, status);
   return before !== status;
 }
 
-/** An entry for a message of the request. */
+/** Create an entry for a message of the request. */
 export function messageEntry({ role, parts = [] }) {
   return h(
     "li",

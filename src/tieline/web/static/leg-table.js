@@ -1,4 +1,4 @@
-// <tl-legs>: a table of requests, newest first; rows are updated in place.
+// <tl-legs>: a table of requests, newest first. Rows are updated in place.
 
 import { h, setText } from "./dom.js";
 import { nextFrame } from "./frame-scheduler.js";
@@ -6,11 +6,11 @@ import { everySecond } from "./ticker.js";
 import { formatCount, formatDuration, formatDateTime, now, promptTokens, formatTime } from "./format.js";
 
 const MOST = 1000;
-const FEW = 20; // The gateway returns many at a time; fewer than this means there are no older ones.
+const FEW = 20; // If the gateway returns fewer requests than this, there are no older ones.
 const EMPTY = "No requests yet. They appear here as soon as a client sends one.";
 const COLUMNS = ["Time", "Client", "Model", "Route", "Status", "First byte", "Duration", "Tokens", "Calls"];
 
-/** Fires `choose` (a leg's id) and `older` (the id of the last row). */
+/** Fires `choose` with the id of a leg, and `older` with the id of the last row to load older requests. */
 class LegTable extends HTMLElement {
   #legs = new Map();
   #rows = new Map();
@@ -52,7 +52,7 @@ class LegTable extends HTMLElement {
     everySecond(() => this.#tick());
   }
 
-  /** The words that a new row must contain. */
+  /** The filter text. A new row is shown only if it contains all of its words. */
   set words(query) {
     this.#words = query.toLowerCase().split(/\s+/).filter(Boolean);
   }
@@ -91,7 +91,7 @@ class LegTable extends HTMLElement {
     this.#count();
   }
 
-  /** A request started or changed. */
+  /** Add a request that has started, or update one that has changed. */
   learn(leg) {
     this.#fresh.set(leg.id, leg);
     nextFrame(this.#apply);
@@ -206,7 +206,7 @@ function fill(cell, text, below) {
   );
 }
 
-/** The status of a request, with tags for repairs and resumption. */
+/** Create elements that show the status of a request, with tags for repairs and resumption. */
 export function state({ status, kind, repairs, resumed }) {
   const labels = {
     running: "running",

@@ -1,9 +1,9 @@
 // Compares texts line by line.
 
 const CONTEXT = 3;
-const MAX_WORK = 1_000_000; // Pairs of lines to compare; a larger change is shown as all removed, all added.
+const MAX_WORK = 1_000_000; // Maximum number of line pairs to compare. Beyond it, all lines count as replaced.
 
-/** Return the rows of a change from `old` (null for a new file) to `text`; both start at line `first` of the file. */
+/** Return the rows that show a change from `old` (null for a new file) to `text`. Both start at line `first`. */
 export function compared(old, text, first = 1) {
   const before = old === null || old === undefined ? [] : split(old);
   const after = split(text);
@@ -20,7 +20,7 @@ export function compared(old, text, first = 1) {
   return nearChanges(rows);
 }
 
-/** Return the rows of a unified diff. */
+/** Parse a unified diff and return its rows. */
 export function readUnified(diff) {
   const rows = [];
   let was = 0;
@@ -39,7 +39,7 @@ export function readUnified(diff) {
   return rows;
 }
 
-/** Count the added and removed lines. */
+/** Return the number of added and of removed lines. */
 export function counted(rows) {
   return {
     added: rows.filter(({ sign }) => sign === "+").length,
@@ -55,7 +55,7 @@ function split(text) {
   return lines;
 }
 
-/** Compare the lines between the first and the last difference; they start at line `first`. */
+/** Return the rows for the lines between the first and the last difference. Both lists start at line `first`. */
 function middle(before, after, first) {
   if (before.length * after.length > MAX_WORK) return [...removed(before, first), ...added(after, first)];
   const lengths = commonLengths(before, after);
@@ -76,7 +76,7 @@ function middle(before, after, first) {
   return rows;
 }
 
-/** Return the length of the longest common subsequence from every pair of lines on. */
+/** Return a table: for lines i and j, the length of the longest common subsequence of the texts from there on. */
 function commonLengths(before, after) {
   const [height, width] = [before.length, after.length];
   const lengths = Array.from({ length: height + 1 }, () => new Uint32Array(width + 1));
@@ -92,7 +92,7 @@ function commonLengths(before, after) {
 const removed = (lines, first) => lines.map((line, at) => row("-", line, first + at, null));
 const added = (lines, first) => lines.map((line, at) => row("+", line, null, first + at));
 
-/** Drop the rows that are far from any change. */
+/** Return only the rows near a change, with "…" in place of the others. */
 function nearChanges(rows) {
   const keep = new Uint8Array(rows.length);
   rows.forEach(({ sign }, at) => {

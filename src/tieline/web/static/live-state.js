@@ -1,4 +1,4 @@
-// The state of the gateway: fetched once, then kept up to date by the stream; each message is applied once.
+// The state of the gateway: fetched once, then kept up to date by the stream. Each stream message is applied once.
 
 import { getState, locked } from "./api.js";
 import { readStream } from "./stream.js";
@@ -6,14 +6,14 @@ import { TabLeader } from "./tab-leader.js";
 
 const FIRST_PAUSE = 300;
 const LONGEST_PAUSE = 5000;
-const GRACE = 500; // Messages of another tab may still arrive.
+const GRACE = 500; // Milliseconds in which messages from another tab may still arrive.
 
-/** Listen with `on`: state, reset, session, gone, inbox, events, block, turn, leg, and link ("live" or "lost"). */
+/** Emits state, reset, session, gone, inbox, events, block, turn, leg, and link ("live" or "lost"); see `on`. */
 class Live {
   state = null;
   sessions = new Map();
   inbox = { version: -1, items: [] };
-  /** The number of the last message applied. */
+  /** The number of the last stream message that was applied. */
   seq = 0;
 
   #listeners = new Map();
@@ -38,7 +38,7 @@ class Live {
     return this.#loaded;
   }
 
-  /** Remove an inbox item right away; the stream will confirm it. */
+  /** Remove an answered inbox item at once, before the stream confirms it. */
   decided(id) {
     this.#setInbox({ version: this.inbox.version, items: this.inbox.items.filter((item) => item.id !== id) });
   }
@@ -49,7 +49,7 @@ class Live {
     this.#emit("session", summary, this.seq);
   }
 
-  /** Fetch models and modes again, after changes that the stream does not announce. */
+  /** Fetch models and modes again, after a change that the stream does not announce. */
   refresh() {
     return this.#refresh();
   }
@@ -69,7 +69,7 @@ class Live {
     }
   }
 
-  /** Replace the state, then apply newer messages that arrived while it was fetched. */
+  /** Replace the state, then apply the newer stream messages that arrived while it was fetched. */
   #adopt(state) {
     const isFirst = this.state === null;
     this.state = state;
@@ -117,7 +117,7 @@ class Live {
       this.#adopt(state);
       this.#tabs.broadcast({ type: "reset" });
     } catch {
-      // Still unreachable; the loop tries again.
+      // The gateway is still unreachable. The caller tries again.
     }
   }
 
@@ -134,7 +134,7 @@ class Live {
   /** Handle a message from the tab that reads the stream. */
   #onBroadcast(sent) {
     if (sent.type === "message") {
-      // Messages are numbered without gaps; a missing one was lost with a tab that was closed.
+      // Messages are numbered without gaps. A missing one was lost when the tab that read it was closed.
       if (this.#held === null && sent.seq > this.seq + 1) this.#reload();
       this.#take(sent.seq, sent.message);
     } else if (sent.type === "reset") this.#reload();
@@ -144,7 +144,7 @@ class Live {
     }
   }
 
-  /** Reload if the tab that now reads the stream started after messages that never arrived here. */
+  /** Reload if this tab missed messages before number `from`, at which the new leader started to read. */
   #catchUp(from) {
     if (this.#held === null && this.seq < from) this.#reload();
   }
@@ -191,14 +191,14 @@ class Live {
     this.#emit("inbox", items);
   }
 
-  /** Fetch models and backends again; sessions and inbox have their own messages. */
+  /** Fetch models and backends again. Sessions and the inbox are updated by their own stream messages. */
   async #refresh() {
     try {
       const { models, backends, tools, address } = await getState();
       Object.assign(this.state, { models, backends, tools, address });
       this.#emit("state", this.state);
     } catch {
-      // If the gateway is unreachable, the stream notices it and everything is fetched again.
+      // If the gateway is unreachable, the stream ends as well, and everything is fetched again.
     }
   }
 

@@ -1,4 +1,4 @@
-// Text the user decides about: always complete in the page, but folded if it is long.
+// Text that the user has to approve. The page always contains all of it, but collapses it if it is long.
 
 import { h } from "./dom.js";
 import { plural } from "./format.js";
@@ -7,7 +7,7 @@ import { visible } from "./invisible-text.js";
 const MAX_LINES = 16;
 const MAX_CHARACTERS = 120 * MAX_LINES;
 
-/** Create preformatted text with invisible characters spelled out; long text has a button that unfolds it. */
+/** Create preformatted text with invisible characters made visible. Long text has a button that expands it. */
 export function longText(text, { label, ...properties } = {}) {
   const shown = visible(text);
   const pre = h("pre", { tabIndex: 0, "aria-label": label, ...properties }, shown);

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 
-/** Show the editor, and resolve to the new text, or null if it is cancelled. */
+/** Show an editor for the message, and resolve to the new text, or to null if the user cancels. */
 export function editMessage(turn) {
   return new Promise((resolve) => {
     const area = h("textarea", {

@@ -5,7 +5,7 @@ import { humanize } from "./format.js";
 const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 const REMEMBERED = "tieline-choice";
 
-/** The models as options, grouped by backend; backends that are not ready come last. */
+/** Return the models as picker options, grouped by backend. Backends that are not ready come last. */
 export function modelOptions({ models, backends }) {
   const ready = new Map(backends.map((backend) => [backend.name, backend.ready]));
   const order = (model) => (ready.get(model.backend) === false ? 1 : 0);
@@ -24,7 +24,7 @@ export function modelOptions({ models, backends }) {
     }));
 }
 
-/** The modes of a model as options; empty if it has none. */
+/** Return the modes of a model as picker options; an empty list if it has none. */
 export function modeOptions(model) {
   const modes = model?.modes ?? [];
   return modes.length
@@ -46,7 +46,7 @@ export function effortOptions() {
   ];
 }
 
-/** The choice for the next new conversation. */
+/** Return the saved choice of model, mode and effort, which is used for a new conversation. */
 export function rememberedChoice({ models }) {
   let choice = {};
   try {
@@ -62,7 +62,7 @@ export function rememberChoice({ model, mode, effort }) {
   localStorage.setItem(REMEMBERED, JSON.stringify({ model, mode, effort }));
 }
 
-/** The name of a model without its backend. */
+/** Return the name of a model without its backend. */
 export const modelName = (id) => id.slice(id.indexOf("/") + 1);
 
 const ABOUT = {

@@ -1,4 +1,4 @@
-// Short notices at the edge of the page; screen readers announce them too.
+// Short notices at the edge of the page. Screen readers announce them, too.
 
 import { h } from "./dom.js";
 import { icon } from "./icons.js";
@@ -8,7 +8,7 @@ const place = h("div", { class: "notices", role: "status", "aria-live": "polite"
 const spoken = h("div", { class: "hidden", role: "status", "aria-live": "polite" });
 document.body.append(place, spoken);
 
-/** Show a notice for a while. */
+/** Show a notice for a few seconds. */
 export function notify(text, tone = "") {
   const notice = h(
     "div",
@@ -24,13 +24,13 @@ export function notify(text, tone = "") {
   setTimeout(() => notice.remove(), SHOWN);
 }
 
-/** Announce something to screen readers only. */
+/** Announce a text to screen readers only. */
 export function announce(text) {
   spoken.textContent = "";
   requestAnimationFrame(() => (spoken.textContent = text));
 }
 
-/** Run an action; if it fails, show the error and resolve to undefined. */
+/** Run an action and return its result. If it fails, show the error and resolve to undefined. */
 export async function attempt(action) {
   try {
     return await action();

@@ -13,7 +13,7 @@ const seen = new Set();
 export const canRequestNotifications = () => "Notification" in globalThis && Notification.permission === "default";
 export const requestNotifications = () => Notification.requestPermission();
 
-/** Set the title of the tab, without the count. */
+/** Set the title of the tab. The count of inbox items is added to it. */
 export function setTitle(text) {
   title = text ? `${text} · ${name}` : name;
   showTitle();
@@ -34,7 +34,7 @@ live.on("inbox", (items) => {
 function notifyUser(item) {
   announce(`Waiting for you: ${headline(item)}`);
   if (document.hasFocus() || !("Notification" in globalThis) || Notification.permission !== "granted") return;
-  // The tag merges the notifications of several tabs.
+  // Browsers show only one notification per tag, even if several tabs create it.
   const notification = new Notification(headline(item), { body: originText(item), tag: `tieline-${item.id}` });
   notification.onclick = () => {
     focus();
@@ -61,7 +61,7 @@ function showIcon() {
   link.href = canvas.toDataURL("image/png");
 }
 
-/** Draw the logo: two ends and the line that ties them. */
+/** Draw the logo: two points and the line between them. */
 function draw(pen) {
   pen.strokeStyle = pen.fillStyle = "#12806c";
   pen.lineWidth = 8;

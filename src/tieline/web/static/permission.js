@@ -1,7 +1,7 @@
-// The body of a permission card: exactly what would run or change, and the answers.
+// The body of a permission card: the exact command or change, and the answers.
 //
-// "Always allow" is above the row of buttons, so that the position of a card's main button only ever holds an answer
-// for this one time.
+// "Always allow" is above the row of buttons. So a click at the position of a card's main button never gives a lasting
+// permission.
 
 import { answer, optionsOf } from "./inbox-items.js";
 import { unifiedDiff } from "./diff-view.js";
@@ -25,7 +25,7 @@ export function permissionBody(item, card) {
     return make(option, key, () => choose(option));
   };
   const plain = once.map((option) => made(option, (...facts) => button(ask, ...facts)));
-  // The gateway sends the narrowest first. Reversed, the broadest is farthest from the row of buttons below.
+  // The gateway sends the narrowest permission first. Reversed, the broadest is farthest from the buttons below.
   const lasting = always.map((option) => made(option, grant)).reverse();
   const buttons = [...plain, ...lasting];
   let isSent = false;
@@ -54,7 +54,7 @@ export function permissionBody(item, card) {
   ];
 }
 
-/** Split the options into answers for this one time and "Always allow". A risky call has no "Always allow". */
+/** Split the options into one-time answers and "Always allow". A risky call has no "Always allow". */
 function sorted(ask) {
   const options = optionsOf(ask);
   const rank = ({ kind }) => ORDER.indexOf(kind);
@@ -92,10 +92,10 @@ function what({ title, kind = "other", path, command, diff, detail, input, hidde
   return parts;
 }
 
-/** A note about the part of a request that exceeds the size limit. */
+/** Return a note that says how many characters of a request are not shown. */
 export const hiddenNote = (count) => `This request is too long to show in full: ${plural(count, "character")} hidden.`;
 
-/** The arguments of the call as the model sent them, folded. */
+/** Create a collapsed section with the arguments of the call as the model sent them. */
 export function rawInput(text) {
   return h(
     "details",
@@ -122,7 +122,7 @@ function button(ask, option, key, choose) {
   );
 }
 
-/** A button that allows something permanently. A bare label is followed by the description of the rule. */
+/** Create a button that gives a lasting permission. The label "Always allow" is followed by the rule it would add. */
 function grant(option, key, choose) {
   const label = option.label || option.id;
   const isBare = label === "Always allow" && option.description;

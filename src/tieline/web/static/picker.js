@@ -7,11 +7,11 @@ const MAX_SHOWN = 200;
 const SHORT = 8;
 const MARGIN = 8;
 
-/** Set `label`, `options` ({value, label, hint?, group?, note?}) or `source`, and `value`. Fires `pick`. */
+/** Set `label`, `value`, and `options` ({value, label, hint?, group?, note?}) or `source`. Fires `pick`. */
 class Picker extends HTMLElement {
   label = "";
   placeholder = "Search…";
-  /** A function that returns the options for a query, for lists too long to hold. */
+  /** A function that returns the options for a query, for lists that are too long to load. */
   source = null;
   #options = [];
   #value = null;
@@ -145,7 +145,7 @@ class Picker extends HTMLElement {
     );
   }
 
-  /** Place the list above or below the button, wherever there is more room, and inside the window. */
+  /** Place the list above or below the button, inside the window. */
   #position() {
     const button = this.#button.getBoundingClientRect();
     const below = innerHeight - button.bottom;

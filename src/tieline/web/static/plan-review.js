@@ -27,7 +27,7 @@ export function reviewBody(item) {
   return [what, lasting, choice, feedback];
 }
 
-/** The buttons: approve, in one of the ways an agent offers, or reject with feedback. */
+/** The buttons of a plan: approve it, with one of the agent's options if there are any, or reject it with feedback. */
 class Verdict {
   #id;
   #area = h("textarea", { rows: 2, placeholder: "What should change? (optional)", "aria-label": "Feedback" });
@@ -62,7 +62,7 @@ class Verdict {
       more.map((option) => this.#option(option, "")),
       others.map((option) => this.#option(option, "danger-quiet")),
     );
-    // As with permissions, permanent answers are never where another card has its main button.
+    // As with permissions, lasting answers are never at the position of another card's main button.
     this.lasting = always.length
       ? h(
           "div",
@@ -72,7 +72,7 @@ class Verdict {
       : "";
   }
 
-  /** A button for one option. An agent's first rejecting option has none: "Reject plan…" stands for it. */
+  /** Create a button for one option. The agent's first rejecting option has none; "Reject plan…" replaces it. */
   #option({ id, label, kind = "", description }, tone, test = `option-${id}`) {
     const body = { approved: kind.startsWith("allow"), feedback: "", ...(id !== null && { option: id }) };
     const made = button(visible(label || id), tone, test, () => this.#send(body));
@@ -115,7 +115,7 @@ function button(label, tone, test, act) {
   return h("button", { type: "button", class: tone, data: { test }, onclick: act }, label);
 }
 
-/** The plan as rendered by the server, or as plain text if it is long. */
+/** Create the text of the plan: HTML rendered by the server, or plain text if the plan is long. */
 function plan({ ask, html = ask.html }) {
   if (html !== undefined) return h("div", { class: "prose plan-text" }, ...htmlToNodes(html));
   return ask.plan ? longText(ask.plan, { class: "plan-text plan-plain", label: "Plan" }) : "";

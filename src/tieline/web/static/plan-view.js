@@ -6,7 +6,7 @@ import { icon } from "./icons.js";
 const MARKS = { pending: "circle", in_progress: "dot", completed: "check", failed: "cross" };
 const STATES = { pending: "to do", in_progress: "in progress", completed: "done", failed: "skipped" };
 
-/** A list of steps; `show` takes all of them and updates only those that changed. */
+/** A list of steps. `show` takes all steps and updates only those that have changed. */
 export class Steps {
   element = h("ol", { class: "steps" });
   #rows = [];

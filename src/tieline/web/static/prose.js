@@ -1,6 +1,6 @@
-// The text of an answer: finished blocks as rendered by the server, followed by the unfinished tail as plain text.
+// The text of an answer: finished blocks as HTML from the server, followed by the unfinished tail as plain text.
 //
-// Blocks are grouped. Groups outside the screen are skipped in layout and painting, so that an answer of 200 kB costs
+// Blocks are grouped. The browser neither lays out nor paints groups outside the screen, so an answer of 200 kB costs
 // little more than its visible part.
 
 import { h } from "./dom.js";
@@ -14,9 +14,9 @@ export class Prose {
   #tail = new Tail();
   #blocks = [];
   #html = [];
-  /** The length of the text in the blocks, in characters as the server counts them. */
+  /** The length of the text in the blocks, in code points, as the server counts. */
   #until = 0;
-  /** The length of the text that a block already shows but that has not arrived as a delta yet. */
+  /** The length of the text that blocks already show, but that has not arrived as deltas yet. */
   #ahead = 0;
 
   constructor(part) {
@@ -35,7 +35,7 @@ export class Prose {
     if (text) this.#tail.add(text);
   }
 
-  /** Add a finished block; it and those before contain the text up to `until`. */
+  /** Add the finished block with index `at`. Together with those before, it contains the text up to `until`. */
   block(at, html, until) {
     this.#replace(at, html);
     if (until <= this.#until) return;
@@ -46,7 +46,7 @@ export class Prose {
     this.#tail.set(after(held, length));
   }
 
-  /** The part is complete. If it has HTML, show that; otherwise the missing blocks still follow. */
+  /** Show the complete part. If it has no HTML, the missing blocks still follow. */
   end(part) {
     if (part.html === undefined) {
       this.#ahead = 0;
@@ -58,7 +58,7 @@ export class Prose {
     if (part.html !== this.#html.join("")) this.#fill(part.html);
   }
 
-  /** Show a fetched part: completely rendered, or up to `until` if it is still in progress. */
+  /** Show a part with HTML: the complete text, or the text up to `until` if the part is still in progress. */
   #load(part) {
     this.#fill(part.html);
     if (part.until === undefined) {
@@ -66,7 +66,7 @@ export class Prose {
       return;
     }
     this.#until = part.until;
-    // The earlier blocks came as one; later ones continue their numbering.
+    // The earlier blocks arrived as one. The numbers of later blocks count them separately.
     this.#blocks.length = this.#html.length = Math.max(part.blocks ?? 1, 1);
     this.#tail.set(after(part.text ?? "", part.until));
   }
@@ -94,7 +94,7 @@ export class Prose {
     for (let at = 0; at < nodes.length;) {
       let group = this.#tail.element.previousElementSibling;
       if (!group || group.childNodes.length >= GROUP) {
-        // A class instead of :last-child, which would make the browser check every group again.
+        // A class is used because :last-child would make the browser check every group again.
         group?.classList.remove("is-last");
         group = h("div", { class: "blocks is-last" });
         this.#tail.element.before(group);
@@ -106,7 +106,7 @@ export class Prose {
   }
 }
 
-// The server counts code points, JavaScript counts UTF-16 units.
+// The server counts code points, but JavaScript counts UTF-16 code units.
 const HALVES = /[\ud800-\udbff][\udc00-\udfff]/;
 
 function lengthOf(text) {

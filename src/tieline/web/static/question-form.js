@@ -38,7 +38,7 @@ export function questionBody(item) {
     accept.disabled = decline.disabled = isTaken;
   }
 
-  /** Show an error of the gateway next to the field that caused it. */
+  /** Show an error next to the field that caused it. Return whether there is such a field. */
   function explain({ param, message }) {
     const field = fields.find(({ name }) => param === `values.${name}`);
     field?.complain(message);
@@ -58,7 +58,7 @@ export function questionBody(item) {
   return [form];
 }
 
-/** A link for questions that are answered on another page. */
+/** Create a link to the web page on which a question is to be answered. */
 function place(url) {
   if (!url || !/^https?:/.test(url)) return "";
   return h(

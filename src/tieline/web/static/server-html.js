@@ -1,15 +1,15 @@
-// The only place that turns markup into elements: HTML that the gateway rendered from Markdown.
+// Turns HTML that the gateway has rendered from Markdown into elements. No other module turns markup into elements.
 //
-// This is safe because (1) it is only called with `html` fields of the API, which the server renders with raw HTML
-// disabled and every address checked; (2) the text is parsed inside a <template>, where nothing runs or loads; (3) the
-// page's Content-Security-Policy forbids inline scripts, foreign scripts and foreign resources.
+// This is safe because (1) the function is only called with `html` fields of the API, which the server renders with raw
+// HTML disabled and every link checked; (2) the HTML is parsed inside a <template>, where nothing runs or loads; and
+// (3) the page's Content-Security-Policy forbids inline scripts, and scripts and resources from other sites.
 
 import { h } from "./dom.js";
 import { icon } from "./icons.js";
 
 const policy = globalThis.trustedTypes?.createPolicy("tieline", { createHTML: (text) => text });
 
-/** Return the nodes of server-rendered HTML, with copy buttons on code and links that open in a new window. */
+/** Return the elements of server-rendered HTML. Code gets copy buttons, and links open in a new window. */
 export function htmlToNodes(html) {
   const template = document.createElement("template");
   template.innerHTML = policy ? policy.createHTML(html) : html;

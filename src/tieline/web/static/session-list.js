@@ -1,4 +1,4 @@
-// <tl-sessions>: the list of sessions, newest first; open, rename and delete them, or start a new one.
+// <tl-sessions>: the list of sessions, newest first. The user can open, rename and delete them, or start a new one.
 
 import { patch, remove } from "./api.js";
 import { modelName } from "./model-choice.js";
@@ -59,7 +59,7 @@ class SessionList extends HTMLElement {
     this.#rows.get(id)?.setCurrent(true);
   }
 
-  /** A summary changed: update its row, and sort the list again if its position may have changed. */
+  /** Show a changed summary. Sort the list again if the position of its row may have changed. */
   #learn(summary) {
     const row = this.#rows.get(summary.id);
     const first = this.#list.firstElementChild;

@@ -19,7 +19,7 @@ const SHEET = [
   ["?", "Show this list"],
 ];
 
-/** Listen for shortcuts. `actions`: escape, models, fresh, items, write; all optional. */
+/** Listen for shortcuts. `actions` may have the functions escape, models, fresh, items and write. */
 export function listenForKeys(actions) {
   document.addEventListener("keydown", (event) => {
     const act = wanted(event, actions);
@@ -62,7 +62,7 @@ function showSheet() {
   dialog.showModal();
 }
 
-/** Go to the first inbox item: `here` if it is on the page, otherwise in the inbox panel. */
+/** Focus the inbox item `here`, or, if it is null, open the inbox panel. */
 export function goToInboxItems(here) {
   const panel = document.querySelector("tl-inbox");
   if (here) here.focus();

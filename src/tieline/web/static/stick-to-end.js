@@ -1,4 +1,4 @@
-// Keeps a scroller at its end while content is added, until the user scrolls up.
+// Keeps a scrollable element at its end while content is added, until the user scrolls up.
 //
 // Reading the scroll position forces a layout, so it is read once per frame, after all changes.
 
@@ -24,11 +24,11 @@ export class StickToEnd {
       afterFrame(this.#look);
     };
     scroller.addEventListener("scroll", moved, { passive: true });
-    // Turning the wheel upwards releases the scroller before the first pixel has moved.
+    // Turning the wheel upwards stops following at once, before the first pixel has moved.
     scroller.addEventListener("wheel", (event) => event.deltaY < 0 && this.#hold(this.#room < NEAR), { passive: true });
   }
 
-  /** Scroll to the end if held there. */
+  /** Scroll to the end, unless the user has scrolled up. */
   follow() {
     this.#scrolled();
     if (!this.isHeld) return;
@@ -36,7 +36,7 @@ export class StickToEnd {
     this.#last = this.#end = this.#scroller.scrollTop;
   }
 
-  /** Scroll to the end and stay there. */
+  /** Scroll to the end and follow it from now on. */
   hold() {
     this.#hasMoved = false;
     this.#hold(true);
@@ -56,7 +56,7 @@ export class StickToEnd {
     this.#hasMoved = false;
     const { scrollTop } = this.#scroller;
     const by = scrollTop - this.#last;
-    // Content added in this frame does not count: the user has not seen yet that the end has moved.
+    // Content added in this frame does not count, because the user has not seen it yet.
     const end = Math.min(this.#end, this.#room);
     this.#last = scrollTop;
     this.#end = this.#room;

@@ -1,13 +1,13 @@
 // Reads the gateway's stream of server-sent events from any position.
 //
-// EventSource cannot start at a given position, so events between fetching the state and opening the stream would be
-// lost; and it cannot send headers, which the pass needs.
+// EventSource is not used: it cannot start at a given position, so events between fetching the state and opening the
+// stream would be lost, and it cannot send the header that contains the pass.
 
 import { passHeaders } from "./api.js";
 
-const SILENCE = 60_000; // The gateway sends something more often than that, if only a comment.
+const SILENCE = 60_000; // Milliseconds. The gateway sends a comment more often than that, even without messages.
 
-/** Read one connection to its end; `received` is called with the number of each message and the message. */
+/** Read the stream after message `from` until the connection ends. Call `received(number, message)` for each. */
 export async function readStream({ from, signal, opened, received }) {
   const cut = new AbortController();
   const whole = AbortSignal.any ? AbortSignal.any([signal, cut.signal]) : signal;
@@ -31,7 +31,7 @@ export async function readStream({ from, signal, opened, received }) {
   }
 }
 
-/** Splits text into messages: an `id` line, `data` lines, an empty line. */
+/** Splits text into messages, each of which has an `id` line, `data` lines and an empty line. */
 class Frames {
   #received;
   #rest = "";

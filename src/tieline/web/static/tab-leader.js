@@ -1,13 +1,14 @@
-// Shares one stream between all tabs of a browser: the tab that was visible last reads it and passes it on.
+// Shares one stream between all tabs of a browser: the tab that was visible last, the leader, reads the stream and
+// passes the messages to the others.
 //
-// A browser opens at most six connections to a gateway, and a stream occupies one while its tab is open: with six tabs
-// nothing else would get through. The visible tab leads, because browsers suspend hidden ones. Where locks are not
-// available (plain HTTP from another machine), every tab reads its own stream.
+// A browser opens at most six connections to a gateway, and a stream occupies one while its tab is open, so six tabs
+// with a stream each would block all other requests. The visible tab leads, because browsers suspend hidden tabs. Where
+// locks are not available (plain HTTP from another machine), every tab reads its own stream.
 
 const NAME = "tieline-stream";
-const LINGER = 2000; // The old leader reads on for a moment, so that no message is missed.
+const LINGER = 2000; // Milliseconds for which the old leader continues to read, so that no message is missed.
 
-/** Calls `lead(signal)` when this tab should read the stream, and `received(message)` with messages of other tabs. */
+/** Calls `lead(signal)` when this tab is to read the stream, and `received(message)` for messages from the leader. */
 export class TabLeader {
   #channel = null;
   #lead;
@@ -56,7 +57,7 @@ export class TabLeader {
       return new Promise(() => {});
     };
     navigator.locks.request(NAME, options, hold).catch(() => {
-      if (!had) return; // the wait was cancelled in order to take the lock
+      if (!had) return; // this tab stopped waiting for the lock in order to take it at once
       this.#isLeading = false;
       setTimeout(() => reading.abort(), LINGER);
       this.#wait();

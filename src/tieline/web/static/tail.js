@@ -1,7 +1,7 @@
-// The unfinished end of an answer: plain text that grows, at a constant cost per update.
+// The unfinished end of an answer: plain text that grows. Each update has a constant cost.
 //
-// Text is appended to the last of several pieces. A piece that is long enough does not change any more, so a layout
-// costs the same after 200 kB as after 2 kB.
+// Text is appended to the last of several pieces. When a piece is long enough, a new one begins and the old one does
+// not change any more, so a layout costs the same after 200 kB as after 2 kB.
 
 import { h } from "./dom.js";
 import { nextFrame } from "./frame-scheduler.js";
@@ -63,7 +63,7 @@ export class Tail {
     this.element.append(h("div", { class: "piece" }, this.#node));
   }
 
-  /** Show unfinished code as code; its first line is the fence. */
+  /** Show an unfinished code block as code. Return false if its first line, the fence, is still incomplete. */
   #openCode() {
     const end = this.#text.indexOf("\n");
     if (end < 0) return false;

@@ -1,6 +1,6 @@
 // Converts terminal output to plain text: removes colours, cursor movements and overwritten lines.
 
-// CSI (colours, cursor), OSC (titles, links; ended by BEL or ST), and the two-character escapes.
+// CSI sequences (colours, cursor), OSC sequences (titles, links; ended by BEL or ST), and two-character escapes.
 const ESCAPES = new RegExp(
   [
     "[\\u001b](?:\\[[0-?]*[ -/]*[@-~]",
@@ -20,7 +20,7 @@ export function stripTerminalCodes(text) {
   return bare.includes("\r") ? bare.split("\n").map(lastWritten).join("\n") : bare;
 }
 
-/** Return what a terminal would show of a line that was overwritten, as progress bars do. */
+/** Return the visible text of a line that was overwritten with carriage returns, as progress bars do. */
 function lastWritten(line) {
   const kept = line.replace(/\r+$/, "");
   return kept.slice(kept.lastIndexOf("\r") + 1);

@@ -1,4 +1,4 @@
-// The model's thinking, folded to one line.
+// The model's thinking, collapsed to one line until the user opens it.
 
 import { h, setText } from "./dom.js";
 import { icon } from "./icons.js";

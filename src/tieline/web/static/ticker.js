@@ -1,4 +1,4 @@
-// One timer for everything that shows a running time.
+// One timer shared by all elements that show a running time.
 
 const watchers = new Set();
 let timer = 0;

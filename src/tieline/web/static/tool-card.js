@@ -9,8 +9,8 @@ import { everySecond } from "./ticker.js";
 import { formatDuration, now } from "./format.js";
 
 const STATES = { pending: "waiting", in_progress: "running", completed: "done", failed: "failed", stopped: "stopped" };
-const INSTANT = 0.005; // Seconds; a refused call never ran, so it shows no duration.
-const SHORT = 70; // A subject that fits into the title is not repeated in the arguments.
+const INSTANT = 0.005; // Shorter durations, in seconds, are not shown: a refused call never ran.
+const SHORT = 70; // A shorter subject fits into the title, so it is not repeated in the arguments.
 const MARKS = { pending: "circle", in_progress: "circle", completed: "check", failed: "cross", stopped: "stop" };
 
 class ToolCard extends HTMLElement {
@@ -56,7 +56,7 @@ class ToolCard extends HTMLElement {
     this.#untick = null;
   }
 
-  /** Show an activity; updates contain the complete activity. */
+  /** Show an activity. Each update contains the complete activity. */
   show({ kind, title, status = "pending", output = "", diffs = [], exit_code: code = null }, times = {}) {
     const before = this.#activity;
     if (before?.status === "pending" && status !== "pending") this.#began = now(); // waiting does not count as running
@@ -66,21 +66,21 @@ class ToolCard extends HTMLElement {
     this.#setTimes(status, times);
     if (before?.title !== title || before.kind !== kind) this.#fillTitle(kind, parseTitle(title));
     if (before?.status !== status) this.#setState(status);
-    this.#fold(kind, diffs, output, status); // first, because folded output cannot be scrolled to its end
+    this.#fold(kind, diffs, output, status); // first, because collapsed output cannot be scrolled to its end
     const text = isRedundant(output, diffs, status) ? "" : output;
     if (text || this.#output) this.#showOutput(kind, text);
     if (before?.diffs !== this.#activity.diffs || before.status !== status) this.#showDiffs(diffs, status);
     this.#tick();
   }
 
-  /** The answer has ended, so an unfinished activity was stopped. */
+  /** Mark an unfinished activity as stopped, because the answer has ended. */
   stop() {
     if (!this.#activity || isOver(this.#activity.status)) return;
     this.#setState("stopped");
     this.#tick();
   }
 
-  /** Show a call that the client runs: it has no status. */
+  /** Show a call of a client's tool. The client runs it, so its status is not known. */
   showCall({ name, arguments: text = "" }) {
     this.#fillTitle("other", describeCall(name, text));
     this.#clock.hidden = this.#state.hidden = true;
@@ -122,14 +122,14 @@ class ToolCard extends HTMLElement {
     this.#output.set(text);
   }
 
-  /** Show changes instead of the arguments. */
+  /** Show file changes instead of the arguments. */
   #showDiffs(diffs, status) {
     const isMade = status !== "failed";
     this.#diffs.replaceChildren(...diffs.map((diff) => diffView(diff, isMade)));
     this.#arguments.hidden ||= diffs.length > 0;
   }
 
-  /** Unfold commands, changes and failures, unless the user has chosen otherwise. */
+  /** Expand commands, changes and failures, unless the user has expanded or collapsed the card. */
   #fold(kind, diffs, output, status) {
     if (this.#isTouched) return;
     const isTelling = kind === "execute" || status === "failed";
@@ -161,7 +161,7 @@ class ToolCard extends HTMLElement {
 
 const isOver = (status) => status === "completed" || status === "failed";
 
-/** Whether the output adds nothing to the changes shown: one line that confirms them. */
+/** Return whether the output is only one line that confirms the changes shown. */
 const isRedundant = (output, diffs, status) =>
   diffs.length > 0 && status === "completed" && !output.trim().includes("\n");
 

@@ -1,4 +1,4 @@
-// The output of a tool: text that may still grow; long text is folded.
+// The output of a tool: text that may still grow. Long text is collapsed.
 
 import { h } from "./dom.js";
 import { stripTerminalCodes } from "./terminal-text.js";
@@ -6,7 +6,7 @@ import { plural } from "./format.js";
 
 const MAX_LINES = 16;
 const NEAR = 24; // pixels
-const MAX_SHOWN = 400_000; // Browsers get slow with more.
+const MAX_SHOWN = 400_000; // Characters. Browsers become slow with more.
 
 export class Output {
   #node = document.createTextNode("");
@@ -16,7 +16,7 @@ export class Output {
   #endFirst;
   element = h("div", { class: "output is-folded", hidden: true, data: { test: "output" } }, this.#pre, this.#more);
 
-  /** `endFirst`: show the last lines of folded text, like a terminal; otherwise the first. */
+  /** With `endFirst`, collapsed text shows its last lines, like a terminal; otherwise its first. */
   constructor(endFirst) {
     this.#endFirst = endFirst;
     this.#pre.classList.toggle("is-terminal", endFirst);
@@ -34,7 +34,7 @@ export class Output {
     if (isFollowed) this.#pre.scrollTop = this.#pre.scrollHeight;
   }
 
-  /** Whether the end is visible. A user who has scrolled back should stay there. */
+  /** Return whether the end is visible. If the user has scrolled back, new output must not scroll to the end. */
   #isAtEnd() {
     const { scrollTop, clientHeight, scrollHeight } = this.#pre;
     return !this.#isOpen || scrollTop + clientHeight > scrollHeight - NEAR;
@@ -57,7 +57,7 @@ export class Output {
   }
 }
 
-/** Cut a text that is too long for the browser to its end, with a note about the missing part. */
+/** Return the end of a text that is too long for the browser, with a note about the missing part. */
 function end(text) {
   const cut = text.length - MAX_SHOWN;
   return cut > 0 ? `… ${plural(cut, "character")} not shown …\n${text.slice(cut)}` : text;

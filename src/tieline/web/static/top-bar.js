@@ -9,10 +9,10 @@ const PAGES = [
   ["traffic", "/traffic", "Traffic"],
   ["connect", "/connect", "Connect"],
 ];
-const NOTICE_DELAY = 1500; // A short interruption is not shown.
+const NOTICE_DELAY = 1500; // Shorter interruptions are not shown.
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Fires `menu` for the session list on narrow screens. */
+/** Fires `menu` when the button for the session list is pressed, which exists on narrow screens. */
 class TopBar extends HTMLElement {
   #count = h("span", { class: "count", hidden: true });
   #inbox = h(
@@ -99,7 +99,7 @@ class TopBar extends HTMLElement {
   }
 }
 
-/** The logo: two ends and the line that ties them. */
+/** Create the logo: two points and the line between them. */
 function mark() {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", "0 0 64 64");

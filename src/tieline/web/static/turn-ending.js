@@ -1,4 +1,4 @@
-// How an answer ended, if it did not end normally: an error, a limit, a refusal, a stop.
+// Shows how an answer ended, unless it ended normally: an error, a limit, a refusal or a stop.
 
 import { h } from "./dom.js";
 import { icon } from "./icons.js";
@@ -12,7 +12,7 @@ const REASONS = {
   cancelled: "Stopped.",
 };
 
-/** Create an element, or return null for a normal ending. */
+/** Create an element that describes an ending. Return null for a normal one. */
 export function endingView(end) {
   if (end.type === "failed") return failure(end);
   const words = REASONS[end.reason];

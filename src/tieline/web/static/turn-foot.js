@@ -1,4 +1,4 @@
-// The row below a message: copy, edit, retry, its versions, and its token usage.
+// The row below a message: buttons to copy, edit and retry it and to switch versions, and its token usage.
 
 import { copyText } from "./clipboard.js";
 import { h, setText } from "./dom.js";
@@ -33,7 +33,7 @@ export class TurnFoot {
     this.#edit.hidden = this.#retry.hidden = true;
   }
 
-  /** `isLast`: whether it is the last answer, which can be regenerated; `siblings`: the versions of this message. */
+  /** Set whether this is the last message (`isLast`), and the ids of all versions of this message (`siblings`). */
   place({ isLast = false, siblings = [], isRunning = false }) {
     const { role, id } = this.#turn.turn;
     this.#siblings = siblings.length && !siblings.includes(id) ? [id, ...siblings] : siblings;

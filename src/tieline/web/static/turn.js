@@ -22,7 +22,7 @@ class Turn extends HTMLElement {
   #isFilled = false;
   #isBuilt = false;
 
-  /** Set the message; its elements are built by `fill`. */
+  /** Set the message. `fill` builds its elements later. */
   set(turn) {
     this.turn = turn;
     this.id = `turn-${turn.id}`;
@@ -32,7 +32,7 @@ class Turn extends HTMLElement {
     this.dataset.test = `turn-${turn.role}`;
   }
 
-  /** An estimate of the height, for the scrollbar: messages outside the screen are not laid out. */
+  /** An estimate of the height in pixels. The scrollbar needs it, because messages off-screen are not laid out. */
   get guessedHeight() {
     return guessedHeight(this.turn);
   }
@@ -46,7 +46,7 @@ class Turn extends HTMLElement {
     return this.turn.role === "assistant" && !this.turn.ending;
   }
 
-  /** The text, as it is copied or edited. */
+  /** The text of the message, for copying and editing. */
   get text() {
     return this.turn.parts
       .filter((part) => part.type === "text")
@@ -70,20 +70,20 @@ class Turn extends HTMLElement {
     this.#foot.update();
   }
 
-  /** Apply events of a message in progress. */
+  /** Apply new events of a message in progress. */
   receive(events) {
     this.fill();
     for (const event of events) this.#receive(event);
   }
 
-  /** Add a finished block of a part. */
+  /** Add a finished Markdown block of a text part. */
   block({ part, block, html, until }) {
     this.fill();
     const view = this.#parts[part];
     if (view instanceof Prose) view.block(block, html, until);
   }
 
-  /** Set the complete message; elements that already match are kept. */
+  /** Set the complete message. Elements that already match are kept. */
   complete(turn) {
     const isSame =
       this.#isFilled &&
@@ -103,7 +103,7 @@ class Turn extends HTMLElement {
     this.#foot.update();
   }
 
-  /** Update the row below the message, which depends on its position in the conversation. */
+  /** Update the row below the message. `facts` describe its position in the conversation. */
   place(facts) {
     this.#foot.place(facts);
   }
@@ -192,7 +192,7 @@ class Turn extends HTMLElement {
   }
 }
 
-/** Create the view of a part: `element`, and `add` and `end` if it can grow. */
+/** Create the view of a part. It has an `element`; the view of a part that can grow also has `add` and `end`. */
 function viewOf(part, isLive, role) {
   switch (part.type) {
     case "text":
@@ -217,7 +217,7 @@ function viewOf(part, isLive, role) {
   }
 }
 
-/** A call of a client's tool; its arguments arrive as text. */
+/** The view of a call of a client's tool. Its arguments arrive as pieces of text. */
 class Call {
   element = document.createElement("tl-tool");
   #part;
