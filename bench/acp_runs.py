@@ -1,4 +1,4 @@
-"""Scenarios with coding agents: how much later a chunk arrives through the gateway, and idle sessions."""
+"""Scenarios with coding agents: the delay that the gateway adds to a chunk, turns per second, and idle sessions."""
 
 import json
 import shutil
@@ -30,11 +30,11 @@ SESSIONS = 16
 IDLE = 100
 PACES_US = {"paced": PACE_MS * 1000, "burst": 0}
 DIRECT = "agent"
-"""The name of the agent without a gateway."""
+"""The name in the rows for the agent without a gateway."""
 
 
 class AgentRuns(Tieline):
-    """Tieline with the agent of the benchmark, which runs on the core of the load."""
+    """Tieline with the benchmark's own coding agent, which runs on the core of the load generator."""
 
     name = "tieline-acp"
     title = "through Tieline"
@@ -61,7 +61,7 @@ TITLES = {DIRECT: "the agent directly", AGENT_RUNS.name: AGENT_RUNS.title}
 
 @dataclass(frozen=True)
 class Ages:
-    """The output of the reader: the age of chunks on arrival."""
+    """The results of one run of acp_load. The age of a chunk is the time from its creation to its arrival."""
 
     turns: int
     errors: int
@@ -74,7 +74,7 @@ class Ages:
 
 
 def measure_agent_runs(plan: Plan, unavailable: dict[str, str]) -> list[Row]:
-    """Return every row; none if the gateway does not start."""
+    """Measure all scenarios with coding agents and return their rows; no rows if the gateway does not work."""
     progress("measuring: coding agents")
     AGENT_RUNS.place(free_ports(1)[0], AGENT_RUNS.upstream)
     launch = AGENT_RUNS.launch()
@@ -89,7 +89,7 @@ def measure_agent_runs(plan: Plan, unavailable: dict[str, str]) -> list[Row]:
 
 
 def relay(plan: Plan, server: Server) -> list[Row]:
-    """Measure the age of a chunk on arrival, with and without the gateway in the same rounds, and the difference."""
+    """Measure the age of chunks on arrival, with and without the gateway in turn, and the difference."""
     typical = Row("acp typical", f"age of a chunk on arrival, median, {SESSIONS} sessions", "ms")
     worst = Row("acp worst", f"age of a chunk on arrival, 99th percentile, {SESSIONS} sessions", "ms", "chunk")
     added = Row("acp added", f"added to the 99th percentile, {SESSIONS} sessions", "ms")
@@ -107,7 +107,7 @@ def relay(plan: Plan, server: Server) -> list[Row]:
 
 
 def turns_at_once(plan: Plan, server: Server) -> Row:
-    """Measure turns whose 50 chunks the agent writes at once, as many as the gateway can handle."""
+    """Measure how many turns per second are possible if the agent writes all 50 chunks of a turn at once."""
     row = Row("acp turns", f"turns of 50 chunks written at once, {SESSIONS} sessions", "turns/s", "turn")
     _read(server, plan.warm_up, paced=False)
     for _ in range(plan.rounds):
@@ -120,7 +120,7 @@ def turns_at_once(plan: Plan, server: Server) -> Row:
 
 
 def idle_sessions(plan: Plan, server: Server) -> Row:
-    """Measure the resident memory of the gateway per session beyond the first, after one turn in each."""
+    """Measure the resident memory that each further session adds to the gateway, after one turn in each session."""
     row = Row("acp idle", f"memory per idle session, {IDLE} in one agent", "KiB")
     target = server.target(PACED)
     body = small_request(target.model, stream=True)
@@ -135,7 +135,7 @@ def idle_sessions(plan: Plan, server: Server) -> Row:
 
 @contextmanager
 def _running(server: Server) -> Iterator[None]:
-    """Start a gateway without stored sessions, and run one turn."""
+    """Start a gateway without stored sessions, run one turn, and stop the gateway after the `with` block."""
     shutil.rmtree(AGENT_RUNS.state, ignore_errors=True)
     body = small_request(server.target(PACED).model, stream=False)
     try:
@@ -146,7 +146,7 @@ def _running(server: Server) -> Iterator[None]:
 
 
 def _measured(row: Row, server: Server, seconds: float, *, paced: bool) -> Ages:
-    """Run one round through the gateway and record its CPU time."""
+    """Run acp_load once through the gateway, and record the gateway's CPU time in `row`."""
     cpu_before, core_before, began = server.process.cpu_seconds(), core_seconds(SERVER_CORE), time.monotonic()
     ages = _read(server, seconds, paced=paced)
     cpu, wall = server.process.cpu_seconds() - cpu_before, time.monotonic() - began
@@ -160,7 +160,7 @@ def _measured(row: Row, server: Server, seconds: float, *, paced: bool) -> Ages:
 
 
 def _read(server: Server | None, seconds: float, *, paced: bool) -> Ages:
-    """Run the reader once, through a gateway or directly with an agent."""
+    """Run acp_load once: through a gateway, or directly with an agent if `server` is None."""
     command = ["taskset", "-c", str(LOAD_CORE), str(compile_c("acp_load"))]
     command += ["--sessions", str(SESSIONS), "--seconds", str(seconds)]
     if server is None:

@@ -1,4 +1,7 @@
-"""Requests of a coding agent: 16 tools, a long system prompt and a history of tool calls, as Chat or as Messages."""
+"""Builds requests like those of coding agents: 16 tools, a long system prompt and a history of tool calls.
+
+They have the form of Chat Completions or of Anthropic Messages.
+"""
 
 import json
 from typing import Any
@@ -6,11 +9,11 @@ from typing import Any
 Json = dict[str, Any]
 
 TURNS = 13
-"""Turns of a request of about 79 kB. A turn is an assistant message with one or two tool calls, and their results."""
+"""Turns in a request of 79 kB. A turn is an assistant message with one or two tool calls, and their results."""
 LINES = 37
-"""The fewest lines of a tool result."""
+"""Minimum number of lines of a tool result."""
 CONVERSATION = "conv-00000000"
-"""Identifies the conversation in its first user message and its call ids. The load generator replaces the digits."""
+"""The name of the conversation in its first message and its call ids. The load generator replaces the digits."""
 
 _RULES = (
     "Prefer editing an existing file to creating a new one, and read a file before you change it.",
@@ -25,7 +28,7 @@ _RULES = (
     "If the task is ambiguous, choose the simplest reading that satisfies the user's words and say what you assumed.",
 )
 
-# name, what it does, and its parameters as (name, JSON type, description); the first one is required
+# name, description, and parameters as (name, JSON type, description); the first parameter is required
 _TOOLS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
     (
         "read_file",
@@ -271,7 +274,7 @@ def _history(turns: int, lines: int) -> list[Json]:
 
 
 def chat_request(model: str, turns: int = TURNS, lines: int = LINES) -> Json:
-    """Return a streamed Chat Completions request. With more turns it extends the one with fewer turns."""
+    """Return a streamed Chat Completions request. A request with more turns extends one with fewer turns."""
     return {
         "model": model,
         "max_tokens": 4096,
@@ -283,10 +286,10 @@ def chat_request(model: str, turns: int = TURNS, lines: int = LINES) -> Json:
 
 
 def messages_request(model: str, turns: int = TURNS, lines: int = LINES) -> Json:
-    """Return the same request as Anthropic Messages.
+    """Return the request of `chat_request` in the form of Anthropic Messages.
 
-    Like Claude Code, it sets `cache_control` on the system prompt and on the last block, so the mark moves to another
-    block with every turn.
+    As in Claude Code's requests, `cache_control` is set on the system prompt and on the last block, so it moves to
+    another block with every turn.
     """
     system, *history = _history(turns, lines)
     messages: list[Json] = []
@@ -318,7 +321,7 @@ def _messages_tool(index: int) -> Json:
 
 
 def _message_blocks(message: Json) -> tuple[str, list[Json]]:
-    """Return the role and the content blocks of a chat message."""
+    """Return the role and the content blocks in Anthropic Messages for a Chat Completions message."""
     if message["role"] == "tool":
         result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}
         return "user", [result]

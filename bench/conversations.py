@@ -10,21 +10,21 @@ from procs import Load, run_load
 from scenarios import Bench, Row, Server, encode, measure, progress
 
 KEYS = {CHAT_TO_ANTHROPIC: "chat", MESSAGES_TO_ANTHROPIC: "messages", CHAT_TO_OPENAI: "openai"}
-"""Distinguishes the rows of the routes."""
+"""The name of each route in the keys of rows."""
 
 CONCURRENT = 16
 AGENT_BATCHES = 3
 AGENT_TURNS = range(8, 18)
-"""Turns of the requests of a growing conversation: 62 to 95 kB, 79 kB on average. The first is not measured."""
+"""Numbers of turns in the requests of a growing conversation, from 62 to 95 kB. The first request is not measured."""
 SMALL, MEDIUM, LARGE = 0, 368, 1045
-"""Turns of requests of 32 kB, 1.4 MB and 4 MB."""
+"""Numbers of turns in requests of 32 kB, 1.4 MB and 4 MB."""
 GROWING_STEPS = 3
 MEMORY_CONVERSATIONS = 500
 MEMORY_TURNS, MEMORY_LINES = 40, 2
-"""Short turns of a request of 79 kB."""
+"""The number of turns in a request of 79 kB, and the lines of each of their tool results."""
 
 _numbers = count(1, 10_000)
-"""The first conversation of every load, so that no conversation occurs twice."""
+"""Numbers of the first conversation of each load. They are far apart, so that no conversation occurs twice."""
 
 
 def _bodies(model: str, route: Route, turns: Sequence[int], lines: int = LINES) -> tuple[bytes, ...]:
@@ -36,7 +36,7 @@ def _bodies(model: str, route: Route, turns: Sequence[int], lines: int = LINES) 
 
 
 def agent_row(route: Route) -> Callable[[Bench], Row]:
-    """Return a scenario: 16 concurrent conversations; each grows by one turn with each request."""
+    """Return a scenario with 16 concurrent conversations, each of which grows by one turn with every request."""
 
     def scenario(bench: Bench) -> Row:
         title = f"agent request of 79 kB, growing conversation, {route.title}"
@@ -56,7 +56,7 @@ def _warm_up(bench: Bench, route: Route) -> None:
 
 
 def _grow(row: Row, server: Server, route: Route, turns: Sequence[int], conversations: int) -> None:
-    """Send the first request of each conversation, then measure those that follow."""
+    """Send the first request of each conversation, then measure the requests that follow."""
     target, first = server.target(route), next(_numbers)
     begin, *steps = _bodies(target.model, route, turns)
 
@@ -77,7 +77,7 @@ def _grow(row: Row, server: Server, route: Route, turns: Sequence[int], conversa
 
 
 def first_seen_row(route: Route) -> Callable[[Bench], Row]:
-    """Return a scenario: CPU time per kB of a history that the server sees for the first time."""
+    """Return a scenario that measures the CPU time per kB of a history that the server has not seen before."""
 
     def scenario(bench: Bench) -> Row:
         row = Row(f"first {KEYS[route]}", f"CPU per kB of history, first seen, 32 kB to 1.4 MB, {route.title}", "µs/kB")
@@ -90,7 +90,10 @@ def first_seen_row(route: Route) -> Callable[[Bench], Row]:
 
 
 def growing_row(route: Route, largest: int, size: str) -> Callable[[Bench], Row]:
-    """Return a scenario: CPU time per kB of a history that grows by one turn with each request."""
+    """Return a scenario that measures the CPU time per kB of a history that grows by one turn with every request.
+
+    `largest` is the number of turns of the largest history, and `size` its size as text.
+    """
 
     def scenario(bench: Bench) -> Row:
         title = f"CPU per kB of history, growing by one turn, 32 kB to {size}, {route.title}"
@@ -111,7 +114,10 @@ def _per_kb_rounds(bench: Bench) -> int:
 
 
 def _cpu_us(row: Row, server: Server, route: Route, turns: Sequence[int], conversations: int) -> float:
-    """Return the CPU time per request. With several sizes, the conversations start before the measurement."""
+    """Return the CPU time per request, in µs.
+
+    If `turns` has several numbers, the conversations grow, and their first requests are not measured.
+    """
     sample = Row("", "", "", "request")
     if len(turns) > 1:
         _grow(sample, server, route, turns, conversations)
@@ -131,7 +137,7 @@ def _cpu_us(row: Row, server: Server, route: Route, turns: Sequence[int], conver
 
 
 def _extra_kb(server: Server, route: Route, turns: int) -> float:
-    """Return by how many kB a request with this many turns is larger than the small one."""
+    """Return by how many kB a request with `turns` turns is larger than the smallest request."""
     small, large = _bodies(server.target(route).model, route, (SMALL, turns))
     return (len(large) - len(small)) / 1000
 
@@ -140,7 +146,7 @@ def _extra_kb(server: Server, route: Route, turns: int) -> float:
 
 
 def memory_row(route: Route) -> Callable[[Bench], Row]:
-    """Return a scenario: resident memory above idle after 500 interleaved conversations, on a fresh server."""
+    """Return a scenario that measures by how much 500 interleaved conversations increase a new server's memory."""
 
     def scenario(bench: Bench) -> Row:
         steps = bench.plan.steps

@@ -17,7 +17,7 @@ HEARTBEAT_S = 5.0
 EXEC_HEARTBEAT_S = 3.0
 QUIET_S = 5.0
 BUSY_S = 10.0
-"""Together with QUIET_S, a multiple of both heartbeat intervals, so that every run owes the same number of each."""
+"""QUIET_S + BUSY_S is a multiple of both heartbeat intervals, so the same number is due from every run."""
 TOOL = {
     "type": "function",
     "function": {
@@ -26,11 +26,11 @@ TOOL = {
         "parameters": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
     },
 }
-"""The upstream calls this tool if the request offers it."""
+"""A tool that the fake upstream calls if the request offers it."""
 
 
 def measure_cursor_runs(bench: Bench, unavailable: dict[str, str]) -> list[Row]:
-    """Return every row, for the transports that work."""
+    """Measure all scenarios with Cursor runs, and return their rows. Transports that do not work are left out."""
     _start(bench, unavailable)
     rows: list[Row] = []
     if bench.cursor_runs:
@@ -40,7 +40,7 @@ def measure_cursor_runs(bench: Bench, unavailable: dict[str, str]) -> list[Row]:
 
 
 def runs_64(bench: Bench) -> Row:
-    """Measure streamed runs of 50 deltas, 64 at a time, and the same text from the Anthropic upstream."""
+    """Measure streamed runs of 50 deltas, 64 at a time, and for comparison the same text from Anthropic's API."""
     row = Row("runs", "run, stream, 64 concurrent", "requests/s", "request")
     servers = [server for server in bench.servers if server.peer.name == "tieline"] + bench.cursor_runs
     return closed_loop(bench, row, CHAT_TO_ANTHROPIC, "stream", servers)
@@ -58,7 +58,7 @@ def tool_loop(bench: Bench) -> Row:
 
 
 def parked_runs(bench: Bench) -> list[Row]:
-    """Measure 1,000 runs that wait for a tool result: their memory, their heartbeats, the latency of new requests."""
+    """Park 1,000 runs, which wait for a tool result. Measure memory, heartbeats and the latency of new requests."""
     memory = Row("parked memory", f"memory per parked run, {PARKED:,} parked", "KiB")
     beats = Row("parked beats", f"heartbeats of {PARKED:,} parked runs, of those due", "%")
     share = Row("parked share", f"share of a core that {PARKED:,} parked runs take", "%")
@@ -93,7 +93,7 @@ def parked_agents(bench: Bench) -> Row:
 
 
 def _start(bench: Bench, unavailable: dict[str, str]) -> None:
-    """Start the servers and pause them; drop those that do not work."""
+    """Start the servers for Cursor runs and pause them. Remove those that do not start."""
     for server in list(bench.cursor_runs):
         progress(f"starting Tieline for runs over {server.peer.title}")
         try:
@@ -115,7 +115,7 @@ def _with_tool(server: Server, *, stream: bool) -> dict[str, Any]:
 
 
 def _counts(bench: Bench) -> dict[str, int]:
-    """Return what the upstream has counted so far."""
+    """Return the numbers of runs and heartbeats that the upstream has counted so far."""
     counts: dict[str, int] = json.loads(fetch(bench.upstream.burst, "/counts") or b"{}")
     return counts
 
@@ -124,7 +124,7 @@ def _counts(bench: Bench) -> dict[str, int]:
 
 
 def _is_good_turn(server: Server) -> bool:
-    """Act as a client that runs the tool; return whether the calls and the final answer were correct."""
+    """Act as a client that runs the tool. Return whether the calls and the final answer are correct."""
     target, request = server.target(CHAT_TO_ANTHROPIC), _with_tool(server, stream=False)
     calls = 0
     while True:
@@ -142,7 +142,7 @@ def _is_good_turn(server: Server) -> bool:
 
 
 def _park(row: Row, server: Server, request: dict[str, Any], number: int) -> float:
-    """Park one run, then the others; return the KiB of resident memory that each of those added."""
+    """Park `number` runs. Return the resident memory, in KiB, that each run after the first has added."""
     _send_and_leave(row, server, request, 1)
     first = server.process.rss_kib()
     _send_and_leave(row, server, request, number - 1)
@@ -151,13 +151,13 @@ def _park(row: Row, server: Server, request: dict[str, Any], number: int) -> flo
 
 
 def _send_and_leave(row: Row, server: Server, request: dict[str, Any], number: int) -> None:
-    """Send requests that are answered with a tool call, and never return a result."""
+    """Send requests that are answered with a tool call, and never return a result, so that the runs stay parked."""
     load = Load((json.dumps(request).encode(),), "stream", min(16, number), requests=number, deltas=0)
     row.note(server.peer.name, run_load(server.target(CHAT_TO_ANTHROPIC), load))
 
 
 def _expect_parked(row: Row, server: Server, number: int) -> None:
-    """Check that the gateway still has every parked run."""
+    """Record an error for each parked run that the gateway has lost."""
     metrics = fetch(server.peer.port, "/metrics") or b""
     parked = next(
         (int(line.split()[1]) for line in metrics.splitlines() if line.startswith(b"tieline_parked_runs ")), 0
@@ -173,13 +173,13 @@ def _share_when_quiet(server: Server) -> float:
 
 
 def _first_byte(row: Row, server: Server) -> float:
-    """Return the milliseconds until the first byte of a new request, with one request at a time."""
+    """Return the median time to the first byte of a new request, in ms, with one request at a time."""
     result = run_load(server.target(CHAT_TO_ANTHROPIC), Load((_body(server),), "stream", 1, seconds=BUSY_S))
     row.note(server.peer.name, result)
     return result.ttfb_p50_us / 1000
 
 
 def _kept(before: dict[str, int], after: dict[str, int], seconds: float) -> float:
-    """Return the share of the due heartbeats that arrived, of the kind with the lower share."""
+    """Return the share of due heartbeats that arrived. There are two kinds; return the lower share."""
     kinds = (("heartbeats", HEARTBEAT_S), ("exec_heartbeats", EXEC_HEARTBEAT_S))
     return min((after[kind] - before[kind]) * every / (seconds * PARKED) for kind, every in kinds)

@@ -1,4 +1,4 @@
-"""The servers that are compared: how to find, install, configure, start and address each of them."""
+"""The servers that are compared (peers): how to find, install, configure, start and address each of them."""
 
 import json
 import os
@@ -22,7 +22,7 @@ BEARER = {"Authorization": f"Bearer {KEY}"}
 
 @dataclass(frozen=True)
 class Route:
-    """Which dialect the client speaks, and which upstream the request goes to."""
+    """A path of a request through a gateway: the client's API, and the upstream that answers."""
 
     name: str
     title: str
@@ -52,66 +52,66 @@ CHAT_TO_OPENAI = Route("openai-bench", "Chat → OpenAI", "chat", "openai")
 PACED = Route("paced", "Chat → Anthropic, paced", "chat", "anthropic", paced=True)
 ROUTES = (CHAT_TO_ANTHROPIC, MESSAGES_TO_ANTHROPIC, CHAT_TO_OPENAI)
 BACKENDS = (CHAT_TO_ANTHROPIC, CHAT_TO_OPENAI, PACED)
-"""One route for each upstream that a gateway has to configure."""
+"""One route for each upstream in the configuration of a gateway."""
 
 
 @dataclass(frozen=True)
 class Upstream:
-    """The two ports of the fake upstream."""
+    """The ports of the fake upstream: one sends all deltas at once, the other with pauses."""
 
     burst: int
     paced: int
 
     def port(self, route: Route) -> int:
-        """Return the port that serves a route."""
+        """Return the port of the upstream that serves a route."""
         return self.paced if route.paced else self.burst
 
     def direct(self, route: Route) -> Target:
-        """Return the upstream itself, without a server in between."""
+        """Return the address and model that reach the upstream without a gateway."""
         return Target(self.port(route), route.upstream_path, route.upstream_model, {})
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A command and its environment."""
+    """The command that starts a server, and its environment variables."""
 
     command: Sequence[str]
     env: dict[str, str]
 
 
 class Peer(ABC):
-    """A server that the benchmark can run."""
+    """A server that the benchmark can measure."""
 
     name: str
     title: str
     slow = False
-    """Gets fewer rounds, and is left out of the rows that need many requests."""
+    """Whether the server gets fewer rounds and is left out of scenarios with many requests."""
     port = 0
     upstream = Upstream(0, 0)
 
     def place(self, port: int, upstream: Upstream) -> None:
-        """Set the port to listen on and the upstream."""
+        """Set the port on which the server listens, and its upstream."""
         self.port, self.upstream = port, upstream
 
     @abstractmethod
     def version(self) -> str | None:
-        """Return the installed version, or None."""
+        """Return the installed version, or None if the server is not installed."""
 
     @abstractmethod
     def install(self) -> None:
-        """Install it; may raise subprocess.CalledProcessError or OSError."""
+        """Install the server. Raise subprocess.CalledProcessError or OSError if that fails."""
 
     @abstractmethod
     def launch(self) -> Launch:
-        """Write its configuration and return how to start it."""
+        """Write the configuration of the server, and return the command that starts it."""
 
     def target(self, route: Route) -> Target | None:
-        """Return how to reach a route through it; None if it does not support the route."""
+        """Return the address and model of a route through the server; None if it does not support the route."""
         return Target(self.port, route.path, f"{route.name}/{route.upstream_model}", BEARER)
 
 
 def _output(command: Sequence[str]) -> str | None:
-    """Return the output of a command, or None if it fails."""
+    """Return the output of a command, or None if the command fails."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -157,7 +157,7 @@ class Tieline(Peer):
 
 
 class CursorRuns(Tieline):
-    """Tieline with the fake upstream as Cursor's service, over one of the two transports."""
+    """Tieline with the fake upstream in the role of Cursor's service, over one of the two transports."""
 
     def __init__(self, transport: str, title: str) -> None:
         self.name = f"tieline-{transport}"
@@ -174,7 +174,7 @@ class CursorRuns(Tieline):
 
 
 class Nginx(Peer):
-    """A plain proxy that translates nothing: it sends the request to the route's upstream and returns its answer."""
+    """nginx as a plain proxy: it passes requests to the upstream of the route without translating them."""
 
     name = "nginx"
     title = "nginx"
@@ -265,7 +265,7 @@ class LiteLLM(Peer):
         env = {
             "LITELLM_MASTER_KEY": KEY,
             "LITELLM_LOG": "ERROR",
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # no download at start
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # prevents a download at start-up
             "LITELLM_TELEMETRY": "False",
         }
         return Launch([*command, "--port", str(self.port), "--num_workers", "1", "--telemetry", "False"], env)
@@ -305,9 +305,9 @@ class Portkey(Peer):
 
 
 class TensorZero(Peer):
-    """TensorZero's gateway, as the Python package embeds it: a Rust HTTP server, without a database behind it.
+    """TensorZero's gateway as embedded in its Python package: an HTTP server written in Rust, without a database.
 
-    The package starts it on a port of its own choice; `tensorzero_server.py` writes the address to a file.
+    The package chooses the port; `tensorzero_server.py` writes the address to a file.
     """
 
     name = "tensorzero"
@@ -338,7 +338,7 @@ class TensorZero(Peer):
 
     def target(self, route: Route) -> Target | None:
         if route.client != "chat":
-            return None  # it has no Messages endpoint
+            return None  # TensorZero has no Messages endpoint
         try:
             port = urlsplit(self.address.read_text(encoding="utf-8")).port or 0
         except OSError:
@@ -348,4 +348,4 @@ class TensorZero(Peer):
 
 PEERS: tuple[Peer, ...] = (Tieline(), Nginx(), TensorZero(), LiteLLM(), Portkey())
 CURSOR_RUNS: tuple[Peer, ...] = (CursorRuns("http1", "HTTP/1.1"), CursorRuns("http2", "HTTP/2"))
-"""The same gateway as the first of the peers, and compared with that one only."""
+"""Tieline with Cursor's service as its upstream. These are compared only with the first of PEERS."""

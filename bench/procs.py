@@ -1,4 +1,4 @@
-"""Start, pin, pause, measure and stop the processes of the benchmark."""
+"""Starts, pins, pauses, measures and stops the processes of the benchmark."""
 
 import contextlib
 import http.client
@@ -24,11 +24,11 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class BenchError(Exception):
-    """The benchmark cannot continue; the message tells the user why."""
+    """The benchmark cannot continue. The message tells the user why."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Return unused ports. All are bound until all are found, so they differ."""
+    """Return different unused ports."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for sock in sockets:
@@ -37,7 +37,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def compile_c(name: str) -> Path:
-    """Compile bench/<name>.c, unless the program is newer than every source, and return the program."""
+    """Compile bench/<name>.c, unless the program is newer than its sources, and return the path of the program."""
     source, program = HERE / f"{name}.c", BUILD / name
     BUILD.mkdir(exist_ok=True)
     newest = max(path.stat().st_mtime for path in (source, *HERE.glob("*.h")))
@@ -50,7 +50,7 @@ def compile_c(name: str) -> Path:
 
 
 def check_machine() -> None:
-    """Raise BenchError unless server and load can have a core each."""
+    """Raise BenchError unless the server under test and the load generator can each have a core."""
     if shutil.which("taskset") is None:
         raise BenchError("taskset (util-linux) is needed to pin the servers to one core")
     if not {SERVER_CORE, LOAD_CORE} <= os.sched_getaffinity(0):
@@ -59,7 +59,7 @@ def check_machine() -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """Where the load generator sends its requests."""
+    """The address and the model to which the load generator sends its requests."""
 
     port: int
     path: str
@@ -69,10 +69,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Load:
-    """One run of the load generator, for a number of seconds, of requests or of conversations.
+    """The settings of one run of the load generator. It ends after `seconds`, `requests` or `conversations`.
 
-    With `conversations`, the bodies are successive requests of a conversation, and each of the interleaved
-    conversations sends each of them once. They are numbered from `first_conversation`.
+    With `conversations`, `bodies` are the successive requests of one conversation. That many interleaved conversations
+    send each body once, and are numbered from `first_conversation`.
     """
 
     bodies: tuple[bytes, ...]
@@ -89,7 +89,7 @@ class Load:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """The output of the load generator."""
+    """The results of one run of the load generator."""
 
     requests: int
     errors: int
@@ -111,7 +111,7 @@ class LoadResult:
 
 
 def run_load(target: Target, load: Load) -> LoadResult:
-    """Run the load generator once and return its output."""
+    """Run the load generator once and return its results."""
     headers = BUILD / "headers.txt"
     headers.write_text("".join(f"{name}: {value}\n" for name, value in target.headers.items()), encoding="ascii")
     command = ["taskset", "-c", str(LOAD_CORE), str(compile_c("load")), "--port", str(target.port)]
@@ -130,7 +130,7 @@ def run_load(target: Target, load: Load) -> LoadResult:
 
 
 def _stat_fields(pid: str) -> list[str]:
-    """Return the fields of /proc/<pid>/stat after the command name; none if the process has ended."""
+    """Return the fields of /proc/<pid>/stat after the command name; an empty list if the process has ended."""
     try:
         text = Path("/proc", pid, "stat").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -140,7 +140,7 @@ def _stat_fields(pid: str) -> list[str]:
 
 @dataclass
 class Process:
-    """A process and its children, in a session of its own, pinned to one core."""
+    """A process and its children, in their own session and pinned to one core."""
 
     name: str
     command: Sequence[str]
@@ -170,7 +170,7 @@ class Process:
                 os.killpg(self.popen.pid, number)
 
     def stop(self) -> None:
-        """Terminate the process group; kill it if it does not end."""
+        """Terminate the process and its children, and kill them if they do not end within 3 seconds."""
         if self.popen is None:
             return
         self._signal(signal.SIGCONT)
@@ -182,12 +182,12 @@ class Process:
         self.popen = None
 
     def pause(self) -> None:
-        """Stop the process, so that it does not disturb the measurement of another one."""
+        """Suspend the process, so that it does not disturb the measurement of another one."""
         self._signal(signal.SIGSTOP)
 
     @contextlib.contextmanager
     def resumed(self) -> Iterator[None]:
-        """Let the process run, then pause it again."""
+        """Let the process run inside the `with` block, then pause it again."""
         self._signal(signal.SIGCONT)
         try:
             yield
@@ -200,7 +200,7 @@ class Process:
             raise BenchError(f"{self.name} ended unexpectedly: " + " | ".join(tail))
 
     def _pids(self) -> list[str]:
-        """Return every process of the session (field 6 of stat)."""
+        """Return the ids of all processes of the session (field 6 of stat)."""
         if self.popen is None:
             return []
         session = str(self.popen.pid)
@@ -227,12 +227,12 @@ class Process:
 
 
 def _cpu_clock(pid: int) -> int:
-    """Return the id of the CPU-time clock of a process (see clock_getcpuclockid(3)); it has a resolution of 1 ns."""
+    """Return the id of the CPU-time clock of a process, as clock_getcpuclockid(3) does. Its resolution is 1 ns."""
     return (~pid << 3) | 2
 
 
 def core_seconds(core: int) -> float:
-    """Return how long a core was busy since boot, including time taken by the host of a virtual machine."""
+    """Return for how many seconds a core was busy since boot, including time stolen by the host of this machine."""
     for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
         name, *fields = line.split()
         if name == f"cpu{core}":
@@ -242,7 +242,7 @@ def core_seconds(core: int) -> float:
 
 
 def fetch(port: int, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> bytes | None:
-    """Send one request, a POST if there is a body; return the body of a response with status 200, otherwise None."""
+    """Send a GET request, or a POST if there is a body. Return the response body, or None if the request fails."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=START_LIMIT_S)
     try:
         method = "GET" if body is None else "POST"
@@ -257,14 +257,14 @@ def fetch(port: int, path: str, body: bytes | None = None, headers: Mapping[str,
 
 
 def has_all_text(answer: bytes) -> bool:
-    """Return whether an answer contains the text of every delta."""
+    """Return whether an answer contains the complete text that the fake upstream sends."""
     return all(b"tok%02d " % number in answer for number in range(DELTAS))
 
 
 def start_and_time(process: Process, target: Callable[[], Target], body: bytes) -> float:
-    """Start a server and return the seconds until its first complete answer.
+    """Start a server and return the number of seconds until its first complete answer.
 
-    The target is asked for repeatedly, because a server may choose its port when it starts.
+    `target` is called repeatedly, because a server may choose its port when it starts.
     """
     process.start()
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Format rows as Markdown tables, with the floors and goals beside what was measured."""
+"""Formats rows as Markdown tables, and compares them with floors (required values) and goals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,15 +16,16 @@ SHARED_CORE = 0.15
 
 @dataclass(frozen=True)
 class Floor:
-    """A bound on Tieline's value, or on nginx's CPU time divided by Tieline's.
+    """A required value for a row.
 
-    The ratio must not be lower in a row with a CPU unit; the value must not be higher in any other row.
+    In a row with CPU times, nginx's CPU time divided by Tieline's must be at least `bound`. In any other row, Tieline's
+    value must be at most `bound`.
     """
 
     row: str
     bound: float
     by_rate: bool = False
-    """Compare rates with nginx instead of CPU time."""
+    """Whether to compare rates with nginx instead of CPU times: Tieline's divided by nginx's."""
 
 
 FLOORS: tuple[Floor, ...] = (
@@ -50,7 +51,7 @@ FLOORS: tuple[Floor, ...] = (
 
 @dataclass(frozen=True)
 class Goal:
-    """A bound on the value of a Cursor run or a coding agent, or on its ratio to another server's value."""
+    """A desired bound on the value of `subject` in a row, or on its ratio to the value of the server `against`."""
 
     row: str
     against: str | None
@@ -107,7 +108,7 @@ def _cell(row: Row, name: str, unavailable: Mapping[str, str]) -> str:
 
 
 def figures(rows: Sequence[Row], titles: Mapping[str, str], unavailable: Mapping[str, str]) -> str:
-    """Return a table with the median of every scenario and server."""
+    """Return a table with the median value and CPU time of every scenario and server."""
     lines = [[f"{row.title}, {row.unit}", *(_cell(row, name, unavailable) for name in titles)] for row in rows]
     for row in rows:
         if row.cpu_us:
@@ -118,7 +119,7 @@ def figures(rows: Sequence[Row], titles: Mapping[str, str], unavailable: Mapping
 
 
 def floors(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
-    """Return a table with every floor and what was measured, and how far Tieline is ahead of the other gateways."""
+    """Return a table with every floor, the measured value, and the values of other gateways relative to Tieline's."""
     by_key = {row.key: row for row in rows}
     others = [name for name in titles if name not in (SUBJECT, BASELINE)]
     head = ["", "floor", "measured", "", *(f"{titles[name]} ÷ Tieline" for name in others)]
@@ -144,7 +145,7 @@ def _floor_line(floor: Floor, row: Row, others: Sequence[str]) -> list[str]:
 
 
 def _lead(row: Row, name: str) -> str:
-    """Return another gateway's CPU time or value divided by Tieline's; it is bold if Tieline is not ahead."""
+    """Return another gateway's CPU time or value divided by Tieline's, in bold if Tieline is not better."""
     value = row.cpu_ratio(SUBJECT, name) if row.cpu_unit else row.ratio(name, SUBJECT)
     if value is None:
         return "–"
@@ -152,12 +153,12 @@ def _lead(row: Row, name: str) -> str:
 
 
 def cursor_goals(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
-    """Return a table with the goals for Cursor runs."""
+    """Return a table with the goals for Cursor runs and the measured values."""
     return _goals("Cursor runs", CURSOR_GOALS, rows, titles)
 
 
 def agent_goals(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
-    """Return a table with the goals for coding agents."""
+    """Return a table with the goals for coding agents and the measured values."""
     return _goals("Coding agents", AGENT_GOALS, rows, titles)
 
 
@@ -183,7 +184,7 @@ def _goal_line(goal: Goal, row: Row, titles: Mapping[str, str]) -> list[str]:
 
 
 def remarks(rows: Sequence[Row], titles: Mapping[str, str], unavailable: Mapping[str, str]) -> list[str]:
-    """Return what affects the figures: missing servers, errors, servers that shared their core."""
+    """Return remarks about missing servers, errors, and servers that had to share their core."""
     lines = [f"{titles[name]}: {reason}" for name, reason in unavailable.items() if name in titles]
     shares: dict[str, float] = {}
     for row in rows:

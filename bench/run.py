@@ -55,7 +55,7 @@ def choose_peers(only: str | None) -> list[Peer]:
 
 
 def find_versions(peers: list[Peer], unavailable: dict[str, str], *, install: bool) -> dict[str, str]:
-    """Return the version of every peer that is installed; add the others to `unavailable`."""
+    """Return the version of every installed peer, by name. Add the others to `unavailable`, with the reason."""
     versions: dict[str, str] = {}
     for peer in peers:
         version = peer.version()
@@ -172,7 +172,7 @@ def show(
     unavailable: dict[str, str],
     load_average: float,
 ) -> None:
-    """Print every table with its floors or goals, and remarks."""
+    """Print all tables, each with its floors or goals, and the remarks."""
     titles = {peer.name: peer.title for peer in peers}
     runs = {peer.name: peer.title for peer in CURSOR_RUNS}
     print(report.figures(rows, titles, unavailable))

@@ -1,4 +1,4 @@
-"""Scenarios with small requests, memory and start-up: each function returns rows of the table."""
+"""Scenarios with small requests, and those for memory and start-up. Each scenario returns rows of the table."""
 
 import json
 import statistics
@@ -16,7 +16,7 @@ GROWTH_STEPS = 10
 
 @dataclass(frozen=True)
 class Plan:
-    """How long and how often to measure."""
+    """The number and the length of the measurements."""
 
     rounds: int
     seconds: float
@@ -25,26 +25,26 @@ class Plan:
     warm_up: float
     starts: int
     steps: int
-    """How often each of the 500 conversations grows in the memory row; 40 makes 20,000 requests."""
+    """Number of requests of each of the 500 conversations in the memory scenario; 40 make 20,000 requests."""
     quick: bool = False
 
 
 @dataclass
 class Server:
-    """A server with its pinned process."""
+    """A server under test, with its pinned process."""
 
     peer: Peer
     process: Process
 
     def target(self, route: Route) -> Target:
-        """Return how to reach a route that the server supports."""
+        """Return the address and model of a route. Raise BenchError if the server does not support the route."""
         target = self.peer.target(route)
         if target is None:
             raise BenchError(f"{self.peer.title} does not support {route.title}")
         return target
 
     def start(self) -> float:
-        """Restart the server and return the seconds until its first complete answer."""
+        """Restart the server and return the number of seconds until its first complete answer."""
         self.process.stop()
         body = small_request(self.target(CHAT_TO_ANTHROPIC).model, stream=False)
         return start_and_time(self.process, lambda: self.target(CHAT_TO_ANTHROPIC), body)
@@ -52,7 +52,7 @@ class Server:
 
 @dataclass
 class Row:
-    """The measurements of one scenario: a list of samples per server, one per round."""
+    """The measurements of one scenario: for each server, a list with one sample per round."""
 
     key: str
     title: str
@@ -60,8 +60,8 @@ class Row:
     cpu_unit: str = ""
     samples: dict[str, list[float]] = field(default_factory=dict)
     cpu_us: dict[str, list[float]] = field(default_factory=dict)
-    busy: dict[str, list[float]] = field(default_factory=dict)  # share of its core that the server used
-    others: dict[str, list[float]] = field(default_factory=dict)  # share that other processes used meanwhile
+    busy: dict[str, list[float]] = field(default_factory=dict)  # the share of the core that the server used
+    others: dict[str, list[float]] = field(default_factory=dict)  # the share that other processes used
     errors: dict[str, int] = field(default_factory=dict)
     first_error: dict[str, str] = field(default_factory=dict)
 
@@ -72,13 +72,13 @@ class Row:
         return statistics.median(self.samples[name]) if self.samples.get(name) else None
 
     def ratio(self, name: str, other: str) -> float | None:
-        """Return the median over the rounds of one server's value divided by the other's of the same round."""
+        """Return the value of the server `name` divided by that of `other`, as the median over all rounds."""
         pairs = zip(self.samples.get(name, []), self.samples.get(other, []), strict=False)
         ratios = [mine / theirs for mine, theirs in pairs if theirs > 0]
         return statistics.median(ratios) if ratios else None
 
     def cpu_ratio(self, name: str, other: str) -> float | None:
-        """Return the same for CPU time: the other server's time per request divided by this one's."""
+        """Return the CPU time per request of `other` divided by that of `name`, as the median over all rounds."""
         pairs = zip(self.cpu_us.get(name, []), self.cpu_us.get(other, []), strict=False)
         ratios = [theirs / mine for mine, theirs in pairs if mine > 0]
         return statistics.median(ratios) if ratios else None
@@ -87,7 +87,7 @@ class Row:
         self.fail(name, result.errors, result.first_error)
 
     def fail(self, name: str, count: int, text: str) -> None:
-        """Count wrong answers; the text describes the first one."""
+        """Count `count` wrong answers of a server. `text` describes the first of them."""
         self.errors[name] = self.errors.get(name, 0) + count
         if count and text:
             self.first_error.setdefault(name, text)
@@ -95,7 +95,7 @@ class Row:
 
 @dataclass
 class Bench:
-    """The plan and the servers."""
+    """The plan of the benchmark, the fake upstream and the servers under test."""
 
     plan: Plan
     upstream: Upstream
@@ -105,7 +105,10 @@ class Bench:
     def turns(
         self, rounds: int, slow_rounds: int, route: Route, servers: Sequence[Server] | None = None
     ) -> Iterator[Server]:
-        """Yield the servers that support a route, in a different order each round. The others are paused meanwhile."""
+        """Yield each server that supports a route, once per round, in an order that changes with the round.
+
+        All other servers are paused meanwhile. Slow servers take part in the first `slow_rounds` rounds only.
+        """
         candidates = self.servers if servers is None else servers
         chosen = [server for server in candidates if server.peer.target(route) is not None]
         for number in range(rounds):
@@ -127,7 +130,7 @@ def encode(request: object) -> bytes:
 
 
 def small_request(model: str, *, stream: bool, client: str = "chat") -> bytes:
-    """Return a short request as a person would type it."""
+    """Return the body of a request with one short question. `client` is the client's API: "chat" or "messages"."""
     question = "What does this function do, and where is it called from?"
     system = (
         "You are a helpful assistant. Answer in plain words and keep to the question that was asked. " * 4
@@ -140,7 +143,7 @@ def small_request(model: str, *, stream: bool, client: str = "chat") -> bytes:
 
 
 def measure(row: Row, server: Server, target: Target, load: Load, value: Callable[[LoadResult], float]) -> LoadResult:
-    """Load one server once; record the value, the CPU time and the errors."""
+    """Run a load against one server. Record in `row` the value computed by `value`, the CPU time and the errors."""
     cpu_before, core_before, began = server.process.cpu_seconds(), core_seconds(SERVER_CORE), time.monotonic()
     result = run_load(target, load)
     cpu, wall = server.process.cpu_seconds() - cpu_before, time.monotonic() - began
@@ -157,7 +160,7 @@ def measure(row: Row, server: Server, target: Target, load: Load, value: Callabl
 
 
 def closed_loop(bench: Bench, row: Row, route: Route, mode: str, servers: Sequence[Server] | None = None) -> Row:
-    """Send the same small request on 64 connections, each time as soon as the answer is complete."""
+    """Measure a small request on 64 connections. Each connection repeats it as soon as the answer is complete."""
     plan = bench.plan
     for server in bench.turns(plan.rounds, plan.slow_rounds, route, servers):
         target = server.target(route)
@@ -169,7 +172,7 @@ def closed_loop(bench: Bench, row: Row, route: Route, mode: str, servers: Sequen
 
 
 def stream_row(key: str, route: Route) -> Callable[[Bench], Row]:
-    """Return a scenario: streams of 50 deltas, 64 at a time."""
+    """Return a scenario that measures streams of 50 deltas, 64 at a time."""
 
     def scenario(bench: Bench) -> Row:
         row = Row(key, f"stream, 64 concurrent, {route.title}", "requests/s", "request")
@@ -179,13 +182,13 @@ def stream_row(key: str, route: Route) -> Callable[[Bench], Row]:
 
 
 def plain_64(bench: Bench) -> Row:
-    """Measure the same text without streaming."""
+    """Measure answers of 50 deltas without streaming, 64 at a time."""
     row = Row("plain", f"non-stream, 64 concurrent, {CHAT_TO_ANTHROPIC.title}", "requests/s", "request")
     return closed_loop(bench, row, CHAT_TO_ANTHROPIC, "json")
 
 
 def paced_512(bench: Bench) -> Row:
-    """Measure 512 concurrent streams with 10 ms between deltas; a stream that takes over 10 s is an error."""
+    """Measure 512 concurrent streams with 10 ms between deltas. A stream that takes over 10 s counts as an error."""
     row = Row("paced", "512 streams, 10 ms between deltas", "deltas/s", "delta")
     for server in bench.turns(min(3, bench.plan.rounds), 1, PACED):
         target = server.target(PACED)
@@ -196,7 +199,7 @@ def paced_512(bench: Bench) -> Row:
 
 
 def added_ttfb_4(bench: Bench) -> Row:
-    """Measure the milliseconds that a server adds to the time until the first delta, at 4 paced streams."""
+    """Measure by how many milliseconds a server delays the first delta, with 4 concurrent paced streams."""
     row = Row("ttfb", "added time to first byte, 4 streams", "ms")
     seconds = max(1.5, bench.plan.seconds)
     for server in bench.turns(min(3, bench.plan.rounds), 2, PACED):
@@ -213,7 +216,10 @@ def added_ttfb_4(bench: Bench) -> Row:
 
 
 def start_and_idle(bench: Bench, unavailable: dict[str, str]) -> list[Row]:
-    """Start every server a few times and record the best time; leave it paused, or drop it if it does not work."""
+    """Start every server a few times. Return rows with the best start-up times and the idle memory.
+
+    Servers are left paused. A server that does not start is removed and added to `unavailable`.
+    """
     start = Row("start", "start to first answer", "s")
     idle = Row("idle", "idle memory after the first answer", "MiB")
     for server in list(bench.servers):
@@ -235,7 +241,7 @@ def start_and_idle(bench: Bench, unavailable: dict[str, str]) -> list[Row]:
 
 
 def memory_growth(bench: Bench) -> Row:
-    """Measure how resident memory grows over 20,000 small streams, as the slope of a line through eleven points."""
+    """Measure the growth of resident memory over 20,000 small streams, by linear regression over eleven points."""
     row = Row("growth", "memory growth over 20,000 small requests", "MiB")
     for server in bench.servers:
         if server.peer.slow:
@@ -257,7 +263,7 @@ def memory_growth(bench: Bench) -> Row:
 
 
 def harness_limit(bench: Bench) -> dict[str, float]:
-    """Return the requests per second of upstream and load generator alone, on the core they share."""
+    """Return the requests per second that the load generator reaches without a gateway, by kind of request."""
     target = bench.upstream.direct(CHAT_TO_ANTHROPIC)
     limits: dict[str, float] = {}
     for key, mode in (("stream", "stream"), ("plain", "json")):
@@ -277,4 +283,4 @@ FULL_SCENARIOS: dict[str, Callable[[Bench], Row]] = {
     "time to first byte": added_ttfb_4,
     "paced streams": paced_512,
 }
-"""Left out of a quick run."""
+"""Scenarios that a quick run omits."""

@@ -1,16 +1,16 @@
-"""Start TensorZero's embedded gateway and write its address to a file.
+"""Starts the gateway that is embedded in TensorZero's Python package, and writes its address to a file.
 
     python tensorzero_server.py CONFIG ADDRESS_FILE
 
-The package contains the gateway's own HTTP server, written in Rust; no Python runs while it serves a request. Only this
-internal function starts it without an OpenAI client around it.
+The gateway is an HTTP server written in Rust; no Python code runs while it serves a request. Only an internal function
+of the package starts it without an OpenAI client.
 """
 
 import sys
 import threading
 from pathlib import Path
 
-from tensorzero import _start_http_gateway  # type: ignore[import-not-found] # it has a venv of its own
+from tensorzero import _start_http_gateway  # type: ignore[import-not-found] # installed in a separate venv
 
 
 def main() -> None:
