@@ -1,4 +1,4 @@
-# Everything happens in .venv; the stamp files in it say which lock is installed.
+# All commands run in .venv. Stamp files in it record which lock files are installed.
 
 PYTHON ?= python3
 VENV := .venv
@@ -16,25 +16,26 @@ APT_CHROMIUM := DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install --yes
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(VENV)/run.stamp ## Install what it takes and start the gateway
+run: $(VENV)/run.stamp ## Install the requirements and start the gateway
 	$(BIN)/tieline serve
 
-# Some tests wait for timeouts: three workers keep two cores busy. Each file has one worker, which starts its servers once.
+# Some tests wait for timeouts, so three workers keep two cores busy. All tests of a file run in one worker, so that the
+# servers they share start only once.
 PYTEST := $(BIN)/pytest -n 3 --dist loadfile
 
-test: $(VENV)/dev.stamp ## Static checks and the fast tests, at the same time: run this before you push
+test: $(VENV)/dev.stamp ## Run static checks and the fast tests in parallel: run this before you push
 	@$(MAKE) --no-print-directory --jobs=2 check pytest
 
-test-system: $(VENV)/dev.stamp chromium ## The slow tests: browser, agents as programs, large bodies
+test-system: $(VENV)/dev.stamp chromium ## Run the slow tests: browser, agents as programs, large bodies
 	$(PYTEST) -m system
 
-test-long: $(VENV)/dev.stamp ## The fast tests with a hundred times as many random examples
+test-long: $(VENV)/dev.stamp ## Run the fast tests with a hundred times as many random examples
 	$(PYTEST) -m "not system" --hypothesis-profile=long
 
 pytest: $(VENV)/dev.stamp
 	$(PYTEST) -m "not system"
 
-check: $(VENV)/dev.stamp ## Lint, formatting, types and import contracts
+check: $(VENV)/dev.stamp ## Check lint rules, formatting, types and import contracts
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -46,7 +47,7 @@ chromium:
 		test "$$(id -u)" = 0 && command -v apt-get > /dev/null && { $(APT_CHROMIUM) || { timeout 120 apt-get update && $(APT_CHROMIUM); }; }; \
 	} > /dev/null 2>&1 < /dev/null || echo "Chromium is not installed: the tests of the web page will be skipped."
 
-screenshots: $(VENV)/dev.stamp ## Take the pictures of the documents again
+screenshots: $(VENV)/dev.stamp ## Update the screenshots in the documentation
 	$(BIN)/python -m tests.web.screenshots
 
 format: $(VENV)/dev.stamp ## Format the code and apply safe lint fixes
@@ -59,7 +60,7 @@ bench: $(VENV)/run.stamp ## Measure against nginx and other gateways (QUICK=1: n
 walk: $(VENV)/dev.stamp ## List the source files that take part in a request
 	$(BIN)/python -m tests.walk
 
-proto: $(VENV)/dev.stamp ## Generate the protobuf code from proto/ again
+proto: $(VENV)/dev.stamp ## Regenerate the protobuf code from proto/
 	$(BIN)/python -m grpc_tools.protoc --proto_path=$(PB)=proto/cursor --python_out=src --pyi_out=src \
 		$(patsubst proto/cursor/%,$(PB)/%,$(wildcard proto/cursor/*.proto))
 
