@@ -236,6 +236,14 @@ async def test_080_leaving_ends_every_request_behind_several_choices(stand: Stan
     await stand.counted(cancelled("openai_chat", 3))
 
 
+@EACH_BACKEND
+async def test_080_a_choice_that_fails_ends_the_requests_of_the_others(stand: Stand, backend: Backend) -> None:
+    stand.script(backend, Answer(chunks=[Hang()]), refuses(backend, 400), Answer(chunks=[Hang()]))
+    answer = await stand.http.post(PATH["openai_chat"], json=question(backend, stream=False, n=3))
+    assert answer.status_code == 400
+    await stand.counted("tieline_open_legs 0")
+
+
 @CLIENTS
 async def test_080_leaving_before_the_request_is_complete_asks_nobody(stand: Stand, client: Protocol) -> None:
     _, writer = await asyncio.open_connection("127.0.0.1", int(stand.url.rpartition(":")[2]))

@@ -1,6 +1,7 @@
 """OpenAI's Chat Completions API at `POST /v1/chat/completions`."""
 
 from collections.abc import Callable
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -46,8 +47,8 @@ class ChatFrontend:
         if options.arguments == "incremental":
             request = replace(request, incremental_calls=True)
         if "n" in request.extra and (number := choices(request)) > 1:
-            await self._relay.serve_several(
-                exchange, [one_choice(request)] * number, CHAT, lambda replies: render_choices(replies, options)
-            )
+            requests = [one_choice(request)] * number
+            render = partial(render_choices, options=options)
+            await self._relay.serve_several(exchange, requests, CHAT, render, profile)
         else:
             await self._relay.serve(exchange, request, CHAT, options, profile)

@@ -67,15 +67,7 @@ class Relay:
     ) -> None:
         """Answer one request. If the client disconnects, the leg ends at once."""
         writer = protocol.writer(options) if request.stream else None
-        if FOLDER_HEADER in exchange.headers or SERVERS_HEADER in exchange.headers:
-            request = _with_selection(request, exchange)
-        client = LegClient(
-            protocol.name,
-            exchange.header(b"user-agent"),
-            profile.activity or "reasoning",
-            request_size=exchange.size,
-            gets_tools=bool(profile.tools),
-        )
+        request, client = _selecting(request, exchange), _client(exchange, protocol, profile)
         response = self._begin(exchange, b"" if writer is None else protocol.keep_alive, writer)
         leg: WatchedLeg | None = None
         try:
@@ -98,15 +90,15 @@ class Relay:
         requests: Sequence[Request],
         protocol: ClientProtocol,
         render: Callable[[Sequence[Reply]], bytes],
+        profile: Profile,
     ) -> None:
         """Answer one HTTP request with the replies of several concurrent legs. If one fails, the request fails."""
         response = self._begin(exchange, b"", None)
-        legs = asyncio.gather(*(self._reply(request, protocol) for request in requests))
+        client = _client(exchange, protocol, profile)
         try:
-            replies = await legs
+            replies = await self._replies([_selecting(request, exchange) for request in requests], client)
             await exchange.respond(200, render(replies), headers=_encoded(replies[0].headers, protocol))
         except LegFailed as error:
-            legs.cancel()
             await fail(exchange, _error(error.failed(), protocol), protocol.render_error)
         except asyncio.CancelledError:
             await response.finish_cancelled(protocol)
@@ -137,8 +129,17 @@ class Relay:
             response.close()
             forwarded.close()
 
-    async def _reply(self, request: Request, protocol: ClientProtocol) -> Reply:
-        async with aclosing(await self._gateway.open(request, LegClient(protocol.name))) as leg:
+    async def _replies(self, requests: Sequence[Request], client: LegClient) -> list[Reply]:
+        """Return the replies to several requests. If one fails, cancel the others and raise its error."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                legs = [group.create_task(self._reply(request, client)) for request in requests]
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from failures
+        return [leg.result() for leg in legs]
+
+    async def _reply(self, request: Request, client: LegClient) -> Reply:
+        async with aclosing(await self._gateway.open(request, client)) as leg:
             reply = fold([event async for batch in leg for event in batch])
             return replace(reply, headers=(*reply.headers, *losses.header(leg.dropped)))
 
@@ -158,9 +159,22 @@ class Relay:
         self._timer = loop.call_later(CHECK_INTERVAL, self._check, loop) if self._open else None
 
 
-def _with_selection(request: Request, exchange: Exchange) -> Request:
-    """Return the request with the folder and servers that its headers name."""
+def _client(exchange: Exchange, protocol: ClientProtocol, profile: Profile) -> LegClient:
+    """Return what a leg has to know about the client of a request."""
+    return LegClient(
+        protocol.name,
+        exchange.header(b"user-agent"),
+        profile.activity or "reasoning",
+        request_size=exchange.size,
+        gets_tools=bool(profile.tools),
+    )
+
+
+def _selecting(request: Request, exchange: Exchange) -> Request:
+    """Return the request with the folder and the tool servers that its headers select for an agent, if they do."""
     folder, servers = exchange.headers.get(FOLDER_HEADER), exchange.headers.get(SERVERS_HEADER)
+    if folder is None and servers is None:
+        return request
     named = None if folder is None else folder.decode("latin-1").strip()
     names = (name.strip() for name in (servers or b"").decode("latin-1").split(","))
     return replace(request, selection=Selection(folder=named, servers=tuple(name for name in names if name)))
