@@ -129,3 +129,15 @@ def test_values_are_checked_against_the_usual_keywords() -> None:
     for text, words in wrong.items():
         assert words in str(schema_error(json.loads(text), schema)), text
     assert schema_error([], {"$ref": "#"}) is None, "a schema that is only itself comes to an end"
+
+
+def test_a_schema_whose_alternatives_are_all_itself_is_checked_in_bounded_time() -> None:
+    explosive = {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}
+    assert schema_error({"a": 1}, explosive) is None
+    assert schema_error("x", {"type": "object", **explosive}) == "$ must be of type object"
+
+
+def test_malformed_keywords_of_a_schema_are_ignored() -> None:
+    odd = {"type": [{"not": "hashable"}, "object"], "required": True, "anyOf": {}, "allOf": 7, "properties": []}
+    assert schema_error({"a": 1}, odd) is None
+    assert schema_error([], odd) == "$ must be of type object"

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 MAX_DEPTH = 64
+MAX_STEPS = 50_000
+"""Subschemas that are checked for one value."""
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -16,21 +18,76 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def schema_error(value: Any, schema: Any, root: Any = None, at: str = "$", depth: int = 0) -> str | None:
+def schema_error(value: Any, schema: Any) -> str | None:
     """Return the first violation of the schema with its path, or None if the value is valid.
 
-    Unsupported keywords are ignored. `root`, `at` and `depth` are for recursive calls.
+    Keywords that are unsupported or malformed are ignored. A check that takes more than MAX_STEPS steps, as with a
+    schema whose alternatives all refer to itself, accepts the value.
     """
-    root = schema if root is None else root
-    if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
-        schema = _target(root, schema["$ref"])
-    if not isinstance(schema, dict) or depth > MAX_DEPTH:
-        return None
-    for check in (_type, _choice, _alternatives, _members, _items):
-        error = check(value, schema, root, at, depth)
+    return _SchemaCheck(schema).error(value, schema, "$", 0)
+
+
+class _SchemaCheck:
+    """The check of one value against a schema; `root` is the schema that references point into."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._steps = 0
+
+    def error(self, value: Any, schema: Any, at: str, depth: int) -> str | None:
+        self._steps += 1
+        if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
+            schema = _target(self._root, schema["$ref"])
+        if not isinstance(schema, dict) or depth > MAX_DEPTH or self._steps > MAX_STEPS:
+            return None
+        error = _type_error(value, schema, at) or _choice_error(value, schema, at)
         if error is not None:
             return error
-    return None
+        for check in (self._alternatives, self._members, self._items):
+            error = check(value, schema, at, depth + 1)
+            if error is not None:
+                return error
+        return None
+
+    def _alternatives(self, value: Any, schema: Mapping[str, Any], at: str, depth: int) -> str | None:
+        for name in ("anyOf", "oneOf"):
+            options = _list(schema, name)
+            if options:
+                errors = [self.error(value, option, at, depth) for option in options]
+                if None not in errors:
+                    return errors[0]
+        errors = [self.error(value, option, at, depth) for option in _list(schema, "allOf")]
+        return next((error for error in errors if error is not None), None)
+
+    def _members(self, value: Any, schema: Mapping[str, Any], at: str, depth: int) -> str | None:
+        if not isinstance(value, dict):
+            return None
+        missing = [name for name in _list(schema, "required") if isinstance(name, str) and name not in value]
+        if missing:
+            return f"{at} is missing `{missing[0]}`"
+        known = schema.get("properties")
+        known = known if isinstance(known, dict) else {}
+        for name, member in value.items():
+            error = None
+            if name in known:
+                error = self.error(member, known[name], f"{at}.{name}", depth)
+            elif schema.get("additionalProperties") is False:
+                error = f"{at} must not contain `{name}`"
+            if error is not None:
+                return error
+        return None
+
+    def _items(self, value: Any, schema: Mapping[str, Any], at: str, depth: int) -> str | None:
+        if not isinstance(value, list) or not isinstance(schema.get("items"), dict):
+            return None
+        errors = (self.error(item, schema["items"], f"{at}[{index}]", depth) for index, item in enumerate(value))
+        return next((error for error in errors if error is not None), None)
+
+
+def _list(schema: Mapping[str, Any], keyword: str) -> list[Any]:
+    """Return the value of a keyword that must be an array; an empty list for anything else."""
+    value = schema.get(keyword)
+    return value if isinstance(value, list) else []
 
 
 def _target(root: Any, ref: str) -> Any:
@@ -40,9 +97,10 @@ def _target(root: Any, ref: str) -> Any:
     return root
 
 
-def _type(value: Any, schema: Mapping[str, Any], _root: Any, at: str, _depth: int) -> str | None:
+def _type_error(value: Any, schema: Mapping[str, Any], at: str) -> str | None:
     given = schema.get("type")
-    names = [str(name) for name in (given if isinstance(given, list) else [given]) if name in _TYPES]
+    names = [name for name in (given if isinstance(given, list) else [given]) if isinstance(name, str)]
+    names = [name for name in names if name in _TYPES]
     if not names or any(_is(value, name) for name in names):
         return None
     return f"{at} must be of type {' or '.join(names)}"
@@ -56,50 +114,8 @@ def _is(value: Any, name: str) -> bool:
     return isinstance(value, _TYPES[name])
 
 
-def _choice(value: Any, schema: Mapping[str, Any], _root: Any, at: str, _depth: int) -> str | None:
+def _choice_error(value: Any, schema: Mapping[str, Any], at: str) -> str | None:
     allowed = [schema["const"]] if "const" in schema else schema.get("enum")
     if not isinstance(allowed, list) or value in allowed:
         return None
     return f"{at} must be one of {allowed!r:.200}"
-
-
-def _alternatives(value: Any, schema: Mapping[str, Any], root: Any, at: str, depth: int) -> str | None:
-    for name in ("anyOf", "oneOf"):
-        options = schema.get(name)
-        if isinstance(options, list) and options:
-            errors = [schema_error(value, option, root, at, depth + 1) for option in options]
-            if None not in errors:
-                return errors[0]
-    for option in schema.get("allOf") or ():
-        if (error := schema_error(value, option, root, at, depth + 1)) is not None:
-            return error
-    return None
-
-
-def _members(value: Any, schema: Mapping[str, Any], root: Any, at: str, depth: int) -> str | None:
-    if not isinstance(value, dict):
-        return None
-    missing = [name for name in schema.get("required") or () if name not in value]
-    if missing:
-        return f"{at} is missing `{missing[0]}`"
-    known = schema.get("properties")
-    known = known if isinstance(known, dict) else {}
-    for name, member in value.items():
-        if name in known:
-            error = schema_error(member, known[name], root, f"{at}.{name}", depth + 1)
-        elif schema.get("additionalProperties") is False:
-            error = f"{at} must not contain `{name}`"
-        else:
-            error = None
-        if error is not None:
-            return error
-    return None
-
-
-def _items(value: Any, schema: Mapping[str, Any], root: Any, at: str, depth: int) -> str | None:
-    if not isinstance(value, list) or not isinstance(schema.get("items"), dict):
-        return None
-    errors = (
-        schema_error(item, schema["items"], root, f"{at}[{index}]", depth + 1) for index, item in enumerate(value)
-    )
-    return next((error for error in errors if error is not None), None)
