@@ -16,11 +16,11 @@ from tieline.model.request import Request
 
 BATCH = 4
 LONGEST_TEXT = 256 * 1024
-"""Characters of a text part that the model reads; its regular expressions take a second for eight million."""
+"""Text parts are cut to this many characters. The model's regular expressions take a second for eight million."""
 
 
 class DemoBackend:
-    """Answers with the demo model. `pace` is the delay between batches, in seconds."""
+    """Backend for the built-in demo model. `pace` is the delay between batches, in seconds."""
 
     is_agent = False
     reads_options = False
@@ -54,7 +54,7 @@ def _truncate(part: Part) -> Part:
 
 
 class DemoRun:
-    """A conversation with the demo model. It never waits for a tool result, so nothing is ever pending."""
+    """A conversation with the demo model. It never waits for a tool result, so `pending` is always empty."""
 
     pending: frozenset[str] = frozenset()
 
@@ -87,9 +87,9 @@ class DemoRun:
         self,
         results: Sequence[ToolResult],
         request: Request | None = None,
-        words: str = "",  # noqa: ARG002 - the run is never parked, so there are none
+        words: str = "",  # noqa: ARG002 - only a parked run receives the user's text
     ) -> None:
-        """Append the last leg and its tool results to the history. Results of several calls form one round."""
+        """Append the last reply and its tool results to the history. Further results go into the same message."""
         if request is not None:
             self._request = replace(self._request, tools=request.tools)
         before = self._request.messages

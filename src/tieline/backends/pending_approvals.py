@@ -1,4 +1,4 @@
-"""Inbox items of upstreams: each waits in a task of its own until it is decided or withdrawn."""
+"""Inbox items that upstreams create. Each waits in its own task until it is decided or withdrawn."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ log = logging.getLogger("tieline.inbox")
 
 
 async def submit(item: InboxItem, human: Human) -> Answer:
-    """Submit an inbox item of any kind and return the answer."""
+    """Submit an item of any kind to the inbox and return the person's answer."""
     match item:
         case Approval():
             return await human.permit(item)
@@ -24,7 +24,7 @@ async def submit(item: InboxItem, human: Human) -> Answer:
 
 
 class PendingItems:
-    """The open inbox items of one conversation, by the numbers that identify them for the upstream."""
+    """The open inbox items of one conversation, keyed by the number of the upstream's request."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
@@ -37,19 +37,22 @@ class PendingItems:
         return number in self._waiting
 
     def begin(self, number: int, work: Coroutine[Any, Any, None], what: str, give_up: Callable[[], None]) -> None:
-        """Run the task that submits an item and answers the upstream. If it fails, `give_up` answers the upstream."""
+        """Start a task that runs `work`, which submits an item and answers the upstream.
+
+        If `work` raises an exception, `give_up` is called and has to answer the upstream. `what` is for the log.
+        """
         task = self._tasks.start(_guarded(work, what, give_up), f"inbox item: {what}")
         self._waiting[number] = task
         task.add_done_callback(lambda task: self._done(number, task, work))
 
     def withdraw(self, number: int) -> None:
-        """Withdraw an item."""
+        """Cancel the task of an item, if the item is still open."""
         task = self._waiting.pop(number, None)
         if task is not None:
             task.cancel()
 
     def close(self) -> None:
-        """Withdraw all items."""
+        """Cancel the tasks of all open items."""
         for number in list(self._waiting):
             self.withdraw(number)
 

@@ -1,7 +1,7 @@
 """One agent process: requests to it, facts for its sessions, and its end.
 
-A background task reads the output of the process as long as it lives, and delivers facts in order: to the request that
-they answer, or to the session that they concern. A waiting request always ends: with a response, with an error when the
+A background task reads the output of the process until it ends, and delivers each fact in order: to the request that it
+answers, or to the session that it concerns. A waiting request always ends: with a response, with an error when the
 process ends, or with a timeout.
 """
 
@@ -30,10 +30,10 @@ STDERR_SHOWN = 12
 """How many of the last lines of standard error are shown when an agent fails."""
 LINE_SHOWN = 300
 LINGER = 1.0
-"""Seconds between the end of an agent's output and the end of its process."""
+"""Seconds to wait for the end of an agent's process after the end of its output."""
 
 MAX_ANSWERED = 64
-"""How many listeners of requests are kept before those of answered ones are dropped."""
+"""If more listeners than this are kept for requests from the agent, those of answered requests are dropped."""
 
 _INTERPRETER = re.compile(r"(node|nodejs|npx|bun|bunx|deno|python[\d.]*|uv|uvx|sh|bash|env)(\.exe)?")
 
@@ -43,7 +43,7 @@ OnEnd = Callable[["Agent"], None]
 
 @dataclass(slots=True)
 class _PendingRequest:
-    """A request without a response. `listener` receives the facts of the session that it opens."""
+    """A request that waits for its response. If it opens a session, `listener` receives the facts of that session."""
 
     answer: asyncio.Future[Fact]
     listener: Listener | None
@@ -63,7 +63,7 @@ class Agent:
         self.is_over = False
         """Whether the process has ended or is being ended."""
         self.is_retiring = False
-        """Whether it gets no new turns and is ended after the current ones."""
+        """Whether the process gets no new turns and is ended after the current ones."""
         self.uses = 0
         """How many turns use this process."""
         self._process = process
@@ -90,7 +90,10 @@ class Agent:
         on_end: OnEnd = lambda _: None,
         folder: str = "",
     ) -> "Agent":
-        """Start an agent, by default in its configured folder, and initialize the connection. Raise GatewayError."""
+        """Start an agent process and initialize the connection. Raise GatewayError if that fails.
+
+        `folder` is its working folder, by default the configured one.
+        """
         folder = folder or spec.cwd or settings.cwd
         try:
             process = await Process.start(command, env=environment(settings, spec), cwd=folder)
@@ -106,7 +109,7 @@ class Agent:
 
     @property
     def pid(self) -> int:
-        """The id of the process and of its group."""
+        """The id of the process, and of its process group."""
         return self._process.pid
 
     # ── requests ──
@@ -114,7 +117,11 @@ class Agent:
     async def request(
         self, send: Callable[[ClientSide], int], within: float, listener: Listener | None = None
     ) -> Fact | facts.RequestRefused:
-        """Send a request and return its answer, which may be a refusal. Raise GatewayError if none comes."""
+        """Send a request and return the agent's response, which may be a refusal.
+
+        `send` queues the request and returns its id. If the request opens a session, `listener` receives the facts of
+        that session. Raise GatewayError if there is no response within `within` seconds, or the process ends.
+        """
         self.check()
         request = send(self.machine)
         pending = _PendingRequest(asyncio.get_running_loop().create_future(), listener)
@@ -136,7 +143,7 @@ class Agent:
         return answer
 
     def push(self) -> None:
-        """Send the bytes in the outbox, in order."""
+        """Send the bytes that wait in the outbox of `machine`, in the background."""
         data = self.machine.outbox()
         if not data or self.is_over:
             return
@@ -154,7 +161,7 @@ class Agent:
         self._listeners[session] = listener
 
     def forget(self, session: str) -> None:
-        """Stop delivering facts of a session, and forget it."""
+        """Stop delivering the facts of a session, and drop the state that is kept for it."""
         self._listeners.pop(session, None)
         if not self.is_over:
             self.machine.forget_session(session)
@@ -167,7 +174,7 @@ class Agent:
         return GatewayError("upstream", self._with_output(self._why or "has ended"), code=ENDED)
 
     def wants_login(self) -> GatewayError:
-        """Return the error that says which command logs in."""
+        """Return the error that tells the user how to log in."""
         line = self._login_line()
         does = (
             f"Run `{line}` in a terminal, then try again." if line else "Log in with its own program, then try again."
@@ -175,7 +182,7 @@ class Agent:
         return GatewayError("unauthorized", f"{self.spec.title} requires a login. {does}", code=NEEDS_LOGIN)
 
     def refused(self, refusal: facts.RequestRefused) -> GatewayError:
-        """Return a refusal as an error."""
+        """Convert the agent's refusal of a request into an error."""
         if refusal.needs_login:
             return self.wants_login()
         detail = refusal.data.strip()
@@ -210,13 +217,13 @@ class Agent:
     # ── end ──
 
     def retire(self) -> None:
-        """Give no new turns to an agent that ignored a cancellation, and end it once no turn uses it."""
+        """Give no new turns to this agent, which ignored a cancellation, and end it once no turn uses it."""
         self.is_retiring = True
         if self.uses == 0:
             self.end("was ended because it ignored a cancellation")
 
     def end(self, why: str) -> asyncio.Task[None]:
-        """End the process and its group. Waiting requests fail with this reason."""
+        """End the process and its group in the background, and return the task. Waiting requests fail with `why`."""
         if self._ending is None:
             self._why = self._why or why
             self.is_over = True
@@ -312,14 +319,14 @@ class Agent:
             log.exception("a session of %s failed to handle %s", self.spec.id, type(fact).__name__)
 
     def _remember(self, number: int, listener: Listener) -> None:
-        """Remember the listener for a withdrawal, and now and then drop those of answered requests."""
+        """Remember which listener received a request from the agent, in case the agent withdraws the request."""
         self._request_listeners[number] = listener
         if len(self._request_listeners) > MAX_ANSWERED:
             still_open = self.machine.open_requests
             self._request_listeners = {one: who for one, who in self._request_listeners.items() if one in still_open}
 
     def _unclaimed(self, fact: Fact) -> None:
-        """Handle a fact without a listener."""
+        """Handle a fact for which there is no listener."""
         match fact:
             case facts.Stray():
                 self._stray = fact.beginning[:LINE_SHOWN]
@@ -334,10 +341,10 @@ class Agent:
 
 
 def login_command(command: Sequence[str], login: facts.LoginMethod) -> tuple[str, ...]:
-    """Return the command that logs in this way, or () if the agent gives none, or one that cannot work.
+    """Return the command for a login method, or () if the agent gives no command or one that cannot work.
 
-    The arguments of a login method replace those that make the agent's program speak this protocol. Older agents send
-    a complete command; Qoder's is its interpreter without a script.
+    The arguments of a login method replace those with which the agent's program speaks ACP. Older agents send a
+    complete command. Qoder's cannot work: it consists of an interpreter without a script.
     """
     if login.arguments is not None and not _is_interpreter(command[0]):
         return (command[0], *login.arguments)
@@ -351,7 +358,10 @@ def _is_interpreter(program: str) -> bool:
 
 
 def environment(settings: AcpBackendSettings, spec: AgentSpec) -> dict[str, str]:
-    """Return the environment of an agent's process. The server of client tools is on loopback, so it needs no proxy."""
+    """Return the environment of an agent's process.
+
+    No proxy is used for loopback addresses, because the MCP server for the clients' tools listens there.
+    """
     env = {**settings.env, **spec.env}
     if any(name.lower() in ("http_proxy", "all_proxy") for name in env):
         for name in ("NO_PROXY", "no_proxy"):

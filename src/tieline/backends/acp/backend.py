@@ -16,9 +16,10 @@ from tieline.tasks import Tasks
 
 
 class AcpBackend:
-    """Runs with the agents of a catalogue.
+    """Backend that offers the agents of a catalogue as models.
 
-    `which` locates programs, `bridge` offers the clients' tools to agents, and `storage` keeps sessions over a restart.
+    `which` locates programs, `mint_call` and `mint_leg` generate ids, `bridge` offers the clients' tools to agents, and
+    `storage` keeps sessions across restarts of the gateway.
     """
 
     is_agent = True
@@ -54,7 +55,7 @@ class AcpBackend:
         return installed(self._catalogue.values(), self._which)
 
     def modes(self, agent: str) -> tuple[str, ...]:
-        """Return the modes that an agent offers; none are known before its first session."""
+        """Return the modes that an agent offers, or () if it has not had a session yet."""
         offered = (modes(session.state) for session in self._opener.sessions if session.spec_id == agent)
         return max(offered, key=len, default=())
 

@@ -11,42 +11,45 @@ from tieline.model.content import Value
 from tieline.model.ports import ModelInfo
 
 NAME = "tieline"
-"""The name of the gateway as a client of agents, and of the MCP server of client tools."""
+"""The name that agents see for the gateway and for its MCP server."""
 
 Which = Callable[[str], str | None]
 """Returns the path of a program, or None."""
 
 
 class AgentSpec(Value):
-    """One agent. `command` starts it; `alternatives` are other commands under which it may be installed."""
+    """A known agent. `command` starts it; `alternatives` are other commands under which it may be installed."""
 
     id: str
     title: str
     command: tuple[str, ...]
     alternatives: tuple[tuple[str, ...], ...] = ()
     env: Mapping[str, str] = {}
-    """Environment variables in addition to those of all agents."""
+    """Environment variables for this agent, in addition to those for all agents."""
     install: tuple[str, ...] | None = None
-    """The command that installs it, if one command is enough."""
+    """The command that installs the agent, if one command is enough."""
     needs: str = ""
-    """What the user has to know to install it."""
+    """Requirements or instructions for installing the agent, as text for the user."""
     login: str = ""
     """The command that logs in, unless the agent itself names one."""
     method: str = ""
     """The id of a login method that the agent can perform itself, without a browser."""
     cwd: str = ""
-    """Its working folder, if it is not the common one."""
+    """The agent's working folder, if it differs from the common one."""
 
 
 class AgentLookup(NamedTuple):
-    """The command that starts an agent, or None. `line` is that command, or how to install the agent."""
+    """The command that starts an agent, or None if the agent is not installed.
+
+    `line` is that command as text or, if the agent is not installed, the way to install it.
+    """
 
     command: tuple[str, ...] | None
     line: str
 
 
 def find(spec: AgentSpec, which: Which) -> AgentLookup:
-    """Look for an installed agent."""
+    """Find the first command of an agent whose program is installed."""
     for command in (spec.command, *spec.alternatives):
         if command and which(command[0]):
             return AgentLookup(command, " ".join(command))
@@ -59,7 +62,7 @@ def installed(specs: Iterable[AgentSpec], which: Which) -> list[ModelInfo]:
 
 
 def install_line(spec: AgentSpec) -> str:
-    """Return how to install an agent, in one line."""
+    """Return one line that tells the user how to install an agent."""
     if spec.install is not None:
         line = shlex.join(spec.install)
         return f"{line}  ({spec.needs})" if spec.needs else line
@@ -258,4 +261,4 @@ _KNOWN = (
 )
 
 CATALOGUE: Mapping[str, AgentSpec] = {spec.id: spec for spec in _KNOWN}
-"""The agents, by the name that follows `acp/`."""
+"""The known agents, by the part of the model name that follows `acp/`."""

@@ -1,7 +1,7 @@
-"""Calls of the client's tools that wait for the client's results.
+"""Calls to the client's tools that wait for the client's results.
 
-A call belongs to the leg in which the client sees it. A call made between two legs belongs to the next leg, and cannot
-be answered before that.
+A call belongs to the leg in which the client sees it. A call made between two legs belongs to the next leg and cannot
+be answered before that leg.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ class _WaitingCall(NamedTuple):
 
 
 class ClientCalls:
-    """The waiting calls of one turn."""
+    """The calls of one turn that wait for the client's results."""
 
     def __init__(self, queue: LegQueue, mint: Callable[[], str]) -> None:
         self._queue = queue
@@ -39,18 +39,18 @@ class ClientCalls:
 
     @property
     def is_due(self) -> bool:
-        """Whether the current leg contains waiting calls."""
+        """Whether any waiting call belongs to the current leg."""
         return any(call.leg == self._queue.leg for call in self._waiting.values())
 
     def make(self, name: str, arguments: str, resolve: Resolve, *, freeform: bool = False) -> str:
-        """Make a call and return its id. `resolve` receives the result."""
+        """Queue a call for the client and return its id. `resolve` is called with the result."""
         call = ToolCall(id=self._mint(), name=name, arguments=arguments, freeform=freeform)
         self._waiting[call.id] = _WaitingCall(self._queue.leg, resolve)
         self._queue.call(call)
         return call.id
 
     def answer(self, results: Sequence[ToolResult], user_text: str) -> bool:
-        """Pass results to the waiting calls, and the user's text with the last one. Return whether any call matched."""
+        """Pass each result to its waiting call, and the user's text with the last one. Return whether any matched."""
         matching = [result for result in results if result.call_id in self._waiting]
         for result in matching[:-1]:
             self._waiting.pop(result.call_id).resolve(result)
@@ -60,11 +60,11 @@ class ClientCalls:
         return bool(matching)
 
     def drop(self, call_id: str) -> None:
-        """Remove a call whose caller no longer waits."""
+        """Remove a call whose result is no longer needed."""
         self._waiting.pop(call_id, None)
 
     def fail(self, reason: str) -> None:
-        """Fail all waiting calls."""
+        """Give all waiting calls an error result with this reason."""
         waiting, self._waiting = self._waiting, {}
         for call_id, call in waiting.items():
             call.resolve(ToolResult(call_id=call_id, content=(Text(text=reason),), is_error=True))

@@ -1,14 +1,15 @@
-"""Recognises calls of the client's own tools among the calls that an agent reports.
+"""Recognises calls to the client's own tools among the calls that an agent reports.
 
 Agents write the name of such a tool in many ways: `mcp__tieline__get_weather` (Claude, Kimi), `tieline_get_weather`
 (OpenCode), `tieline-get_weather` (Copilot), `mcp.tieline.get_weather` (Codex), `tieline: get weather` (Goose),
-`get_weather (tieline MCP Server)` (Gemini). Qwen uses the arguments as title and reports the name separately. The
-kinds of these calls differ too.
+`get_weather (tieline MCP Server)` (Gemini). Qwen uses the arguments as the title and reports the name separately. The
+kinds of these calls also differ between agents.
 
-A recognised call is shown as the tool call that the client receives, and not as an activity. Permission for it is given
-without asking, because the client decides when it is called. A title is not enough for that: with some agents the model
-writes the title of a shell command. So either the name is in a field that only the agent writes, or the call is of a
-kind that runs no command and changes no file, and has the arguments of that tool.
+The client receives a recognised call as a tool call, so it is not shown as an activity. Permission is given without
+asking the user, because the client itself decides whether to run its tool. A matching title is not enough for that:
+with some agents the model writes the title of a shell command. Permission therefore requires that the name is in a
+field that only the agent writes, or that the call is of a kind that runs no command and changes no file, and has only
+arguments of that tool.
 """
 
 import re
@@ -24,11 +25,11 @@ from tieline.wire.shared.capabilities.schema import load
 _RISKY = frozenset(["execute", "edit", "delete", "move", "switch_mode"])
 _NO_LETTERS = re.compile(r"[^a-z0-9]+")
 _CALL_FIELDS = frozenset(["server", "tool", "arguments"])
-"""The fields of the input of an MCP call, as Codex reports it."""
+"""The fields of the input that Codex reports for an MCP call."""
 
 
 def is_shown_as_call(call: facts.AgentCall, tools: Mapping[str, ToolSpec]) -> bool:
-    """Return whether the client receives this call as a tool call, so that no activity is shown."""
+    """Return whether the client receives this call as a call to one of its tools, so that no activity is shown."""
     if _has_effects(call):
         return False
     if may_be_allowed(call, tools):
@@ -37,7 +38,7 @@ def is_shown_as_call(call: facts.AgentCall, tools: Mapping[str, ToolSpec]) -> bo
 
 
 def may_be_allowed(call: facts.AgentCall, tools: Mapping[str, ToolSpec]) -> bool:
-    """Return whether this is certainly a call of one of these tools, so that permission is up to the client."""
+    """Return whether this is certainly a call to one of the client's tools, so that the user need not be asked."""
     if _has_effects(call):
         return False
     if any(_named(name, tools) is not None for name in (call.name, call.tool)):
@@ -52,12 +53,12 @@ def may_be_allowed(call: facts.AgentCall, tools: Mapping[str, ToolSpec]) -> bool
 
 
 def _has_effects(call: facts.AgentCall) -> bool:
-    """Return whether a call changes files or runs commands, which a call of an MCP tool does not."""
+    """Return whether a call reports changed files or terminals, which a call to a client's tool never does."""
     return bool(call.diffs or call.terminals)
 
 
 def _named(text: str, tools: Collection[str]) -> str | None:
-    """Return the tool that a name or title consists of."""
+    """Return the tool to which a call's name or title refers, or None if the text contains anything else."""
     letters = _letters(text)
     for tool in tools:
         name = _letters(tool)
@@ -67,7 +68,7 @@ def _named(text: str, tools: Collection[str]) -> str | None:
 
 
 def _mentions(call: facts.AgentCall, tools: Collection[str]) -> bool:
-    """Return whether the name or title contains the server and a tool."""
+    """Return whether the name and title of a call contain the name of the MCP server and that of a tool."""
     name = f"{call.name} {call.title}".lower()
     return NAME in name and any(tool.lower() in name for tool in tools)
 

@@ -1,8 +1,8 @@
-"""Facts of an agent as events: text, thinking, activities, plans, usage and notes.
+"""Translates facts from an agent into events: text, thinking, activities, plans, usage and notes.
 
-A tool call becomes an activity with status, output and changed files. Output is in the call itself, in one of the
-agent's own terminals (reported in fragments), or in a terminal that the gateway runs for the agent. An activity shows a
-bounded part of it.
+A tool call becomes an activity with status, output and changed files. The output is in the call itself, in one of the
+agent's own terminals (reported in fragments), or in a terminal that the gateway runs for the agent. Long output is
+shortened.
 """
 
 import json
@@ -34,11 +34,14 @@ _OUTPUT_FIELDS = ("output", "stdout", "aggregated_output", "formatted_output", "
 
 
 class FactTranslator:
-    """Translates the facts of one turn. Calls for which `is_clients` is true are not shown as activities."""
+    """Translates the facts of one turn into queued events.
+
+    `is_clients` returns whether the client receives a call itself, so that the call is not shown as an activity.
+    """
 
     def __init__(self, queue: LegQueue, is_clients: Callable[[facts.AgentCall], bool]) -> None:
         self.steps: tuple[PlanEntry, ...] = ()
-        """The latest plan."""
+        """The steps of the agent's latest plan."""
         self._queue = queue
         self._is_clients = is_clients
         self._activities = Activities()
@@ -46,7 +49,7 @@ class FactTranslator:
         self._used: Usage | None = None
 
     def translate(self, fact: Fact) -> bool:
-        """Queue the events for a fact. Return False if the fact is not output of the agent."""
+        """Queue the events for a fact. Return False if the fact is not output from the agent."""
         translator = _TRANSLATORS.get(type(fact))
         if translator is None:
             return False
@@ -54,24 +57,24 @@ class FactTranslator:
         return True
 
     def call(self, call: facts.AgentCall) -> None:
-        """Queue the activity of a call that began or changed."""
+        """Queue the activity for a tool call that began or changed, unless it is a call to a client's tool."""
         if not self._is_clients(call):
             self._queue.activity(self._activities.call(call))
 
     def shown(self, terminal: str, text: str) -> None:
-        """Queue the activity whose terminal, run by the gateway, has new output."""
+        """Set the output of a terminal that the gateway runs, and queue the activity of its call."""
         activity = self._activities.shown(terminal, text)
         if activity is not None:
             self._queue.activity(activity)
 
     def add_usage(self, usage: Usage | None) -> None:
-        """Add the usage of one prompt of the turn."""
+        """Add the usage of one prompt to the usage of the turn."""
         before = self._used
         if usage is not None:
             self._used = usage if before is None else _sum(before, usage)
 
     def queue_usage(self) -> None:
-        """Queue the usage of the turn or, if it is unknown, the size of the context."""
+        """Queue the usage of the turn or, if the agent did not report it, the size of the context."""
         if self._used is not None:
             self._queue.event(self._used)
         elif self._filled is not None:
@@ -84,7 +87,7 @@ class FactTranslator:
         self._queue.thought(fact.text, fact.message)
 
     def _content(self, fact: facts.ContentChunk) -> None:
-        """Describe content other than text. Content of the user is a repetition and is ignored."""
+        """Queue content other than text as Markdown. Ignore the user's content, which the agent only repeats."""
         if fact.speaker == "agent":
             self._queue.text(_markdown(fact.part), fact.message)
         elif fact.speaker == "thought":
@@ -120,7 +123,7 @@ class FactTranslator:
 
 
 def plan_of(entries: tuple[facts.AgentPlanEntry, ...]) -> Plan:
-    """Return the neutral plan."""
+    """Convert the entries of an agent's plan into a plan event."""
     return Plan(
         entries=tuple(
             PlanEntry(
@@ -177,16 +180,16 @@ _TRANSLATORS: dict[type, Callable[[FactTranslator, Any], None]] = {
 
 
 class Activities:
-    """The calls of one turn, and the output of their terminals."""
+    """Builds activities from the tool calls of one turn and the output of their terminals."""
 
     def __init__(self) -> None:
         self._calls: BoundedCache[str, facts.AgentCall] = BoundedCache(MAX_TERMINALS)
         self._terminals: BoundedCache[str, str] = BoundedCache(MAX_TERMINALS)
         self._owners: BoundedCache[str, str] = BoundedCache(MAX_TERMINALS)
-        """The ids of the calls that terminals belong to."""
+        """The id of the call to which each terminal belongs."""
 
     def call(self, call: facts.AgentCall) -> Activity:
-        """Return the activity of a call that began or changed. Terminals known only from their output stay with it."""
+        """Return the activity of a call that began or changed. Terminals that were assigned to it before are kept."""
         known = self._calls.get(call.id)
         if known is not None and not call.content:
             call = replace(call, terminals=tuple(dict.fromkeys([*call.terminals, *known.terminals])))
@@ -196,12 +199,15 @@ class Activities:
         return self._activity(call)
 
     def output(self, fact: facts.TerminalOutput) -> Activity:
-        """Add output of one of the agent's own terminals."""
+        """Append output of one of the agent's own terminals, and return the activity of its call."""
         self._write(fact.terminal, (self._terminals.get(fact.terminal) or "") + fact.text)
         return self._of_terminal(fact.call, fact.terminal)
 
     def ended(self, fact: facts.TerminalEnded) -> Activity | None:
-        """Add how one of the agent's own terminals ended. Return None after success, which is not shown."""
+        """Append the exit status of one of the agent's own terminals, and return the activity of its call.
+
+        Return None if the command succeeded, because success is not shown.
+        """
         if fact.signal is None and not fact.exit_code:
             return None
         end = f"ended by {fact.signal}" if fact.signal is not None else f"exit status {fact.exit_code}"
@@ -211,7 +217,7 @@ class Activities:
         return self._of_terminal(fact.call, fact.terminal)
 
     def shown(self, terminal: str, text: str) -> Activity | None:
-        """Replace the output of a terminal of the gateway. Return its activity, if it belongs to a known call."""
+        """Replace the output of a terminal that the gateway runs. Return the activity of its call, if that is known."""
         self._write(terminal, text)
         call = self._calls.get(self._owners.get(terminal) or "")
         return self._activity(call) if call is not None else None
@@ -283,7 +289,7 @@ def _raw(output: str) -> str:
 
 
 def title_of(call: facts.AgentCall) -> str:
-    """Return a one-line title for a call, whatever is known about it."""
+    """Return a one-line title for a call. If the agent gave none, it is the command, the path or the kind."""
     title = " ".join(full_title(call).split())
     if not title:
         title = command_of(call) or (call.locations[0].path if call.locations else "") or call.kind or "a tool call"
@@ -291,7 +297,10 @@ def title_of(call: facts.AgentCall) -> str:
 
 
 def shown_title(call: facts.AgentCall) -> str:
-    """Return what a call does: its command, or its title with the file. Titles may show neither ("bash", "Read")."""
+    """Return the title of a call's activity: its command, or the agent's title with the file.
+
+    The title that the agent gives may contain neither ("bash", "Read").
+    """
     command = " ".join(command_of(call).split()) if call.kind == "execute" else ""
     if command:
         return command if len(command) <= MAX_TITLE else f"{command[:MAX_TITLE]}…"
@@ -308,19 +317,19 @@ def is_bare(call: facts.AgentCall) -> bool:
 
 
 def full_title(call: facts.AgentCall) -> str:
-    """Return the title of a call as the agent wrote it."""
+    """Return the title of a call as the agent wrote it, or else the name of the tool."""
     return call.title or call.name
 
 
 class CallInput(NamedTuple):
-    """The arguments of a call: as text and, if they are an object, by name."""
+    """The arguments of a call, as text and, if they are a JSON object, by name."""
 
     text: str
     fields: dict[str, Any]
 
 
 def input_of(call: facts.AgentCall) -> dict[str, Any]:
-    """Return the structured input of a call, if it is an object."""
+    """Return the structured input of a call, or {} if it is not a JSON object."""
     return _object(call.input)
 
 
@@ -335,12 +344,12 @@ def given_input(call: facts.AgentCall) -> CallInput:
 
 
 def command_of(call: facts.AgentCall) -> str:
-    """Return the command that a call would run, if its arguments contain one."""
+    """Return the command that a call would run, or an empty string if its arguments contain none."""
     return command_in(given_input(call).fields)
 
 
 def command_in(given: Mapping[str, Any]) -> str:
-    """Return the command among the arguments of a call."""
+    """Return the command among the arguments of a call, or an empty string."""
     for name in ("command", "cmd", "commandLine", "script"):
         value = given.get(name)
         if isinstance(value, str) and value.strip():

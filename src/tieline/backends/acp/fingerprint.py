@@ -1,13 +1,13 @@
 """Fingerprints of conversations, to find the session that a request continues.
 
-A client sends the whole history with each request, but not as it was said: thinking is dropped or kept, activities
-appear as text, reminders of the client come and go, tool results are shortened. So only two things are compared, both
-without white space: the parts that the user wrote, which must be equal, and the texts of the agent, which must occur in
-order. System messages are not compared, because they contain the time of day. Together with the tools they tell whether
-a request belongs to the conversation or is one that clients make besides it, for a title for example.
+A client sends the whole history with each request, but often altered: thinking may be dropped, activities appear as
+text, the client's reminders come and go, tool results are shortened. So only two things are compared, both without
+white space: the user's parts, which must be equal, and the agent's texts, which must occur in order. Whole system
+messages are not compared, because they may contain the time of day. Their beginnings, and whether there are tools, tell
+requests of the conversation from side requests of the same client, for example for a title.
 
-Texts are kept as digests. For texts of the agent the length is kept too and, until a restart, the beginning; with them
-a text is found inside a longer one. After a restart it is found by a checksum of the beginning.
+Texts are kept as digests. For the agent's texts the length and the beginning are kept too, to find a text inside a
+longer one. The beginning is not stored: after a restart, a checksum of it is used instead.
 """
 
 import hashlib
@@ -22,24 +22,24 @@ from tieline.model.request import Request
 HEAD = 24
 """How many characters of the beginning of a text are kept."""
 TRIES = 64
-"""How many occurrences of a beginning are checked."""
+"""How many occurrences of the beginning of a text are checked before the search gives up."""
 FARTHEST = 1 << 16
-"""How many characters are searched by checksum, which is slow."""
+"""How many positions in a text are searched by checksum, which is slow."""
 SYSTEM_HEAD = 200
-"""How many characters of a system message are compared. Later ones contain the date and the folder."""
+"""How many characters of a system message are compared. Later text may contain the date and the folder."""
 
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
 
 
 class TextDigest(NamedTuple):
-    """The digest of a text of the agent, without white space."""
+    """Identifies one of the agent's texts, ignoring white space."""
 
     length: int
     checksum: int
-    """The CRC-32 of the beginning."""
+    """The CRC-32 of the beginning of the text."""
     digest: bytes
     head: str = ""
-    """The beginning. It is not known after a restart."""
+    """The beginning of the text. It is empty after a restart."""
 
     @classmethod
     def of(cls, text: str) -> "TextDigest":
@@ -50,26 +50,32 @@ class TextDigest(NamedTuple):
 
 TextDigests = tuple[TextDigest, ...]
 HistoryItem = bytes | TextDigests
-"""The digest of one part of the user, or those of the agent's texts between two parts."""
+"""The digest of one of the user's parts, or the digests of the agent's texts between two of the user's parts."""
 
 
 class SeenHistory(NamedTuple):
-    """What a session has seen. If it is torn, the client may have seen less of the end."""
+    """The conversation as a session has seen it, as digests.
+
+    If `is_torn` is true, the last turn was cut off, so the client may have seen less of its text than the session.
+    """
 
     items: tuple[HistoryItem, ...] = ()
     is_torn: bool = False
 
 
 class RequestKind(NamedTuple):
-    """Distinguishes requests of a conversation from those made besides it: system messages and tools."""
+    """Distinguishes requests of a conversation from side requests of the same client, for example for a title.
+
+    `system` holds digests of the beginnings of the system messages.
+    """
 
     system: frozenset[bytes]
     has_tools: bool
 
     def may_continue(self, other: "RequestKind") -> bool:
-        """Return whether a request of this kind may continue a conversation of the other.
+        """Return whether a request of this kind may continue a conversation of the other kind.
 
-        One common system message is enough: some clients put a line in front that changes with each request.
+        One common system message is enough, because some clients add one that changes with each request.
         """
         is_alike = not self.system.isdisjoint(other.system) or self.system == other.system
         return is_alike and (self.has_tools or not other.has_tools)
@@ -79,12 +85,12 @@ class RequestFingerprint(NamedTuple):
     """The parts of a request that identify its conversation."""
 
     items: tuple[bytes | str, ...]
-    """Digests of the user's parts, and texts of the agent without white space."""
+    """Digests of the user's parts, and the agent's texts without white space."""
     has_tail: bool
-    """Whether the last message is one of the user."""
+    """Whether parts of the user follow the agent's last message."""
     kind: RequestKind
     history: SeenHistory
-    """What a session has seen after it received the whole request."""
+    """The history of a session that has received the whole request."""
 
 
 class HistoryPosition(NamedTuple):
@@ -95,7 +101,7 @@ class HistoryPosition(NamedTuple):
 
 
 def position_of(history: SeenHistory) -> HistoryPosition:
-    """Return the position of a session. A request can continue it only if the request passes this position."""
+    """Return the position at the end of a history. Only a request that passes it can continue the history."""
     user_hash = 0
     for item in history.items:
         if isinstance(item, bytes):
@@ -137,7 +143,7 @@ def fingerprint_of(request: Request) -> RequestFingerprint:
 
 
 def match_history(history: SeenHistory, fingerprint: RequestFingerprint) -> int | None:
-    """Return how many of the user's parts a session has seen, or None if the request does not continue it."""
+    """Return how many of the user's parts a history contains, or None if the request does not continue the history."""
     if not history.items or not fingerprint.has_tail:
         return None
     rest = list(reversed(fingerprint.items))
@@ -160,13 +166,14 @@ def match_history(history: SeenHistory, fingerprint: RequestFingerprint) -> int 
 def _seen_count(rest: Sequence[bytes | str], fingerprint: RequestFingerprint, history: SeenHistory) -> int | None:
     count = sum(isinstance(item, bytes) for item in history.items)
     if not rest:
-        # Only tool results are new. They follow text of the agent; otherwise another conversation began the same way.
+        # Only tool results are new. They must follow text from the agent; otherwise the request belongs to another
+        # conversation that began the same way.
         return count if isinstance(fingerprint.items[-1], str) else None
     return count if all(isinstance(item, bytes) for item in rest) else None
 
 
 def extend_history(history: SeenHistory, texts: Iterable[str], *, is_torn: bool) -> SeenHistory:
-    """Return the history after further texts of the agent."""
+    """Return a history extended by further texts from the agent."""
     digests = tuple(TextDigest.of(text) for text in texts if text.strip())
     if history.items and isinstance(history.items[-1], tuple):
         return SeenHistory((*history.items[:-1], (*history.items[-1], *digests)), is_torn)
@@ -174,7 +181,10 @@ def extend_history(history: SeenHistory, texts: Iterable[str], *, is_torn: bool)
 
 
 def user_tail(messages: Sequence[Message], seen: int = 0) -> list[Part]:
-    """Return the user's parts after the last message of the agent, without the first `seen` parts."""
+    """Return the user's parts after the agent's last message.
+
+    The user's first `seen` parts, counted from the beginning of the conversation, are left out.
+    """
     tail: list[Part] = []
     count = 0
     for message in messages:
@@ -189,7 +199,7 @@ def user_tail(messages: Sequence[Message], seen: int = 0) -> list[Part]:
 
 
 def latest_user_text(messages: Sequence[Message]) -> str:
-    """Return the newest text of the user, without reminders of the client."""
+    """Return the user's text after the agent's last message, without reminders that the client inserted."""
     texts = [_without_reminders(part.text).strip() for part in user_tail(messages) if isinstance(part, Text)]
     return "\n".join(text for text in texts if text)
 
@@ -200,7 +210,7 @@ def squeeze(text: str) -> str:
 
 
 def _without_reminders(text: str) -> str:
-    """Return the text without reminders of the client."""
+    """Return the text without reminders that the client inserted."""
     return _REMINDER.sub("", text) if "<system-reminder>" in text else text
 
 
@@ -211,7 +221,7 @@ def _runs(messages: Sequence[Message]) -> Iterator[tuple[str, Sequence[Part]]]:
 
 
 def _part_digest(part: Part) -> bytes | None:
-    """Return the digest of a part of the user, or None if it is not compared."""
+    """Return the digest of one of the user's parts, or None if parts of this kind are not compared."""
     match part:
         case Text():
             text = squeeze(_without_reminders(part.text))
@@ -234,7 +244,7 @@ def _kind(request: Request) -> RequestKind:
 
 
 def _holds(text: str, digests: TextDigests, *, is_torn: bool) -> bool:
-    """Return whether a text contains these texts in order. Of torn ones the beginning is enough."""
+    """Return whether a text contains the digested texts in order. If `is_torn` is true, the text may end early."""
     at = 0
     for digest in digests:
         found = _find(text, digest, at)
@@ -245,7 +255,7 @@ def _holds(text: str, digests: TextDigests, *, is_torn: bool) -> bool:
 
 
 def _begins(rest: str, digest: TextDigest) -> bool:
-    """Return whether one of both texts may be the beginning of the other."""
+    """Return whether `rest` may be the beginning of the digested text, or the other way round."""
     if not rest:
         return True
     if digest.head:
@@ -266,7 +276,7 @@ def _find(text: str, digest: TextDigest, begin: int) -> int:
 
 
 def _seek(text: str, digest: TextDigest, begin: int) -> int:
-    """Find a text whose beginning is not known."""
+    """Find a digested text by the checksum of its beginning. Return its index, or -1 if it is not found."""
     last = min(len(text) - digest.length, begin + FARTHEST)
     wide = _wide(text[begin : last + HEAD])
     size = 4 * min(digest.length, HEAD)
@@ -279,7 +289,7 @@ def _seek(text: str, digest: TextDigest, begin: int) -> int:
 
 
 def _wide(text: str) -> bytes:
-    """Encode with four bytes per character, so that offsets are easy to compute."""
+    """Encode a text with four bytes per character, so that byte offsets are easy to compute."""
     return text.encode("utf-32-le", "surrogatepass")
 
 

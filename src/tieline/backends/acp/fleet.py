@@ -1,9 +1,9 @@
 """The agent processes: started on demand, ended when idle.
 
-Conversations with the same agent share a process, except those whose client brings tools: some agents (OpenCode, Kilo,
-Hermes) keep one set of tools for all sessions of a process, so a conversation could call, or lose, the tools of
-another. Such a conversation gets a process of its own. For the same reason only conversations with the same folder and
-the same MCP servers share a process.
+Conversations with the same agent share a process, except those whose client offers tools: some agents (OpenCode, Kilo,
+Hermes) keep one set of tools for all sessions of a process, so one conversation could call the tools of another, or
+lose its own. Such a conversation gets a process of its own. For the same reason only conversations with the same folder
+and the same MCP servers share a process.
 """
 
 import asyncio
@@ -20,7 +20,11 @@ IDLE = "was ended because it was idle"
 
 
 class ProcessKey(NamedTuple):
-    """Identifies a process: shared by the conversations with an agent at a workplace, or for one conversation only."""
+    """Identifies an agent process.
+
+    If `conversation` is 0, conversations with the same agent at the same workplace share the process. Otherwise the
+    process serves only the conversation with that number.
+    """
 
     agent: str
     workplace: Workplace
@@ -28,7 +32,7 @@ class ProcessKey(NamedTuple):
 
 
 class Fleet:
-    """The processes by key. Their number is limited: if necessary, the one that has been idle longest is ended."""
+    """All agent processes. Their number is limited: to start another, the one that has been idle longest is ended."""
 
     def __init__(self, settings: AcpBackendSettings, tasks: Tasks, on_end: OnEnd) -> None:
         self._settings = settings
@@ -52,7 +56,10 @@ class Fleet:
         return any(process_key.agent == agent and _takes_turns(one) for process_key, one in self._current.items())
 
     async def take(self, spec: AgentSpec, command: tuple[str, ...], process_key: ProcessKey) -> Agent:
-        """Return the agent for a key, and start it if necessary. The caller gives it back. Raise GatewayError."""
+        """Return the agent process for a key, and start it if necessary. Raise GatewayError if it cannot be started.
+
+        The caller has to call `give_back` when the turn is over.
+        """
         agent = self._current.get(process_key)
         if agent is None or not _takes_turns(agent):
             agent = await self._started(spec, command, process_key)
@@ -61,14 +68,14 @@ class Fleet:
         return agent
 
     def end_process(self, process_key: ProcessKey) -> None:
-        """End the process of a single conversation, unless it is in use."""
+        """End the process with this key if it serves a single conversation and is not in use."""
         agent = self._current.get(process_key)
         if process_key.conversation and agent is not None and not agent.uses:
             del self._current[process_key]
             self._dismiss(agent, IDLE)
 
     def give_back(self, agent: Agent) -> None:
-        """Give an agent back after a turn."""
+        """Note that a turn no longer uses an agent. An agent that no turn uses is ended after a while."""
         agent.uses -= 1
         if agent.uses:
             return
@@ -101,7 +108,10 @@ class Fleet:
         return agent
 
     async def _start(self, spec: AgentSpec, command: tuple[str, ...], process_key: ProcessKey) -> Agent | GatewayError:
-        """Return the agent or the error. It is not raised, because the task may have no one left to await it."""
+        """Start a process and return the agent, or the error if that fails.
+
+        The error is not raised, because every request that awaits the task may have been cancelled.
+        """
         dead = self._current.pop(process_key, None)
         if dead is not None and dead.is_over:
             self._dismiss(dead, IDLE)
@@ -135,7 +145,7 @@ class Fleet:
             await asyncio.wait([self._dismiss(spare, IDLE)])
 
     def _end_when_idle(self, agent: Agent) -> None:
-        """End an idle process after a while."""
+        """End the process after `idle_after` seconds, unless a turn uses it before then."""
         self._all.pop(agent, None)
         self._all[agent] = None
         loop = asyncio.get_running_loop()

@@ -1,8 +1,8 @@
-"""Text for the agent that is sent as its next prompt, in the same turn.
+"""Follow-ups: texts that are sent to the agent as further prompts in the same turn.
 
-Feedback on a rejected plan, the reason for a denial, or a message in place of an answer: the protocol can transport
-them only as a prompt. The same text is not sent twice in a row, and the number of prompts is limited: without a person,
-a plan may be rejected for the same reason again and again.
+A follow-up is feedback on a rejected plan, the reason for a denial, or a message written instead of an answer. ACP can
+transport such texts only as prompts. The same text is not sent twice in a row, and the number of follow-ups is limited:
+if no person is present, a plan may be rejected for the same reason again and again.
 """
 
 from collections import deque
@@ -11,22 +11,22 @@ MAX_FOLLOWUPS = 8
 
 
 class Followups:
-    """The texts that wait for the end of the current prompt."""
+    """The follow-ups of one turn. They wait until the agent has answered the current prompt."""
 
     def __init__(self) -> None:
         self._waiting: deque[str] = deque()
         self._unconfirmed: list[str] = []
-        """Feedback that was part of an answer. It is repeated only if the agent does not react to it."""
+        """Feedback that the agent received with an answer. It is sent again only if the agent does not react to it."""
         self._last = ""
         self._count = 0
 
     def add(self, text: str) -> None:
-        """Add text of the user."""
+        """Add a text from the user, unless it is blank."""
         if text.strip():
             self._waiting.append(text)
 
     def feedback(self, text: str, is_sent: bool) -> None:
-        """Add text that came with a denial. `is_sent` says whether the agent received it with the answer."""
+        """Add the user's reason for a denial. `is_sent` says whether the agent already received it with the answer."""
         if not text.strip():
             return
         if is_sent:
@@ -35,11 +35,11 @@ class Followups:
             self._waiting.append(text)
 
     def confirm(self) -> None:
-        """Drop feedback that the agent has received, since it has reacted."""
+        """Drop the feedback that the agent already received with an answer, because the agent has reacted to it."""
         self._unconfirmed.clear()
 
     def next(self) -> str:
-        """Return the next text to send, or an empty one."""
+        """Return the next text to send, or an empty string if there is none."""
         self._waiting.extend(self._unconfirmed)
         self._unconfirmed.clear()
         while self._waiting and self._count < MAX_FOLLOWUPS:

@@ -1,4 +1,4 @@
-"""Questions of agents as forms of the inbox."""
+"""Converts questions from agents into forms for the inbox."""
 
 from typing import Any, NamedTuple
 
@@ -7,7 +7,10 @@ from tieline.wire.acp import facts
 
 
 class AgentQuestion(NamedTuple):
-    """A question of an agent. `number` identifies it when it is answered."""
+    """A question from an agent, as a form.
+
+    `number` identifies the agent's request; `elicitation` is the agent's id for a question with a URL.
+    """
 
     number: int
     form: Question
@@ -15,7 +18,7 @@ class AgentQuestion(NamedTuple):
 
 
 def question_of(fact: facts.QuestionAsked) -> AgentQuestion:
-    """Return a question as a form."""
+    """Convert a question from an agent into a form."""
     fields = tuple(_field(field) for field in fact.fields)
     return AgentQuestion(fact.number, Question(message=fact.message, fields=fields, url=fact.url), fact.elicitation)
 

@@ -16,7 +16,7 @@ HostRequest = facts.FileReadRequested | facts.FileWriteRequested | facts.Termina
 
 
 class HostRequests:
-    """Serves the requests of one turn. `shown` is called with the output of a terminal."""
+    """Serves an agent's requests for files and terminals during one turn."""
 
     def __init__(
         self,
@@ -26,7 +26,10 @@ class HostRequests:
         owned: set[str],
         shown: Callable[[str, str], None],
     ) -> None:
-        """`owned` holds the terminals of the session, which outlive a turn."""
+        """`owned` holds the names of the session's terminals, which outlive the turn.
+
+        `shown` is called with the name of a terminal and its output whenever the agent reads the output.
+        """
         self._agent = agent
         self._files = settings.files
         self._terminals = settings.terminals
@@ -35,7 +38,7 @@ class HostRequests:
         self._shown = shown
 
     def serve(self, request: HostRequest, host: Host) -> None:
-        """Serve a request in the background."""
+        """Serve a request in a background task and send the response to the agent."""
         self._tasks.start(self._served(request, host), "serving a request of an agent")
 
     async def _served(self, request: HostRequest, host: Host) -> None:
@@ -67,7 +70,7 @@ class HostRequests:
         try:
             content = await files.read(request.path, request.line, request.limit, host)
         except FileNotFoundError:
-            # Agents read before they create, and some give up after an error.
+            # Agents read a file before they create it, and some give up if that fails.
             content = ""
         self._agent.machine.answer_file(request.number, content)
 

@@ -1,7 +1,7 @@
-"""Interfaces for files and terminals that the gateway offers to agents.
+"""Interfaces for the file access and the terminals that the gateway offers to agents.
 
-Disabled unless an implementation is passed. An implementation asks the user where the rules require it, and refuses by
-raising GatewayError or OSError; the agent receives the reason.
+Both are disabled unless an implementation is passed. An implementation asks the user where the rules require it. It
+refuses a request by raising GatewayError or OSError, and the agent receives the reason.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from tieline.model.ports import Host
 
 
 class TerminalCommand(NamedTuple):
-    """A command to run. `limit` is how many bytes of its output to keep, the last ones."""
+    """A command to run in a terminal. Only the last `limit` bytes of its output are kept."""
 
     program: str
     arguments: Sequence[str]
@@ -21,14 +21,17 @@ class TerminalCommand(NamedTuple):
 
 
 class CommandExit(NamedTuple):
-    """How a command ended."""
+    """How a command ended: its exit status, or the name of the signal that ended it."""
 
     status: int | None = None
     signal: str | None = None
 
 
 class TerminalSnapshot(NamedTuple):
-    """The output of a command so far. `is_cut` tells whether the beginning is missing."""
+    """The output of a command so far. `is_cut` says whether its beginning is missing.
+
+    `ended` is None while the command runs.
+    """
 
     output: str
     is_cut: bool
@@ -39,13 +42,13 @@ class HostFiles(Protocol):
     """File access for agents."""
 
     async def read(self, path: str, line: int | None, limit: int | None, host: Host) -> str:
-        """Return the text of a file, or `limit` lines beginning with `line`, which counts from 1."""
+        """Return the text of a file, or only `limit` lines starting at line number `line` (the first is 1)."""
 
     async def write(self, path: str, content: str, host: Host) -> None: ...
 
 
 class HostTerminals(Protocol):
-    """Runs commands for agents. An unknown terminal raises KeyError."""
+    """Runs commands for agents. Methods that take a terminal raise KeyError if it is unknown."""
 
     async def create(self, command: TerminalCommand, host: Host) -> str:
         """Start a command without waiting for it, and return the name of its terminal."""
@@ -58,4 +61,4 @@ class HostTerminals(Protocol):
         """End the command and keep its output."""
 
     async def release(self, terminal: str) -> None:
-        """End the command if it runs, and drop its output."""
+        """End the command if it is still running, and drop its output."""

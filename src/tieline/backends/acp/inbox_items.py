@@ -1,9 +1,9 @@
-"""Inbox items for permission requests of agents, complete enough that the user sees what will be done.
+"""Builds the inbox items for permission requests from agents. They show the user everything that would be done.
 
-An item always contains the arguments of the call unchanged. Arguments besides the command, the path and the change are
-listed first, and what the agent says about the call follows: a description never replaces arguments. The size of an
-item is limited. A longer one is cut in the middle with a mark and says how much is hidden, and it cannot be allowed
-permanently.
+An item always contains the arguments of the call unchanged. Its details list the arguments other than the command, the
+path and the change first, and then what the agent says about the call: a description never replaces arguments. The size
+of an item is limited. A longer item is cut in the middle, marked there, and says how much is hidden. It cannot be
+allowed permanently.
 """
 
 import difflib
@@ -19,7 +19,7 @@ from tieline.model.inbox import Approval, Option, OptionKind, PlanReview, within
 from tieline.wire.acp import facts
 
 MAX_COMPARED = 6_000
-"""How many lines are compared. Comparing longer texts takes too long."""
+"""How many lines of both texts together are compared at most. Comparing more takes too long."""
 CONTEXT = 3
 
 ALLOW = ("allow_once", "allow_always")
@@ -37,20 +37,21 @@ _CONTENT_FIELDS = frozenset(
         *("old_string", "new_string", "oldString", "newString", "old_str", "new_str", "oldText", "newText"),
     ]
 )
-"""Arguments with the text of a change, which the diff shows."""
+"""Names of arguments that hold the text of a change, which the diff shows."""
 
 
 class PlanDraft(NamedTuple):
-    """What is known about a plan besides the permission request: the agent's last text, and the steps."""
+    """What the turn knows about a plan: the agent's last text, and the steps of the latest plan update."""
 
     text: str
     steps: tuple[PlanEntry, ...]
 
 
 def permission_of(request: facts.PermissionRequested, ruled: Ruling = NO_RULING) -> Approval:
-    """Return the inbox item for a permission request, with everything that would run or change.
+    """Return the inbox item for a permission request. It shows everything that would run or change.
 
-    For a protected file no lasting permission is offered: the agent would remember it and not ask again.
+    If `ruled` says that a file is protected, no lasting permission is offered, because the agent would remember it and
+    not ask again.
     """
     call = request.call
     given = given_input(call)
@@ -76,7 +77,7 @@ def permission_of(request: facts.PermissionRequested, ruled: Ruling = NO_RULING)
 
 
 def review_of(request: facts.PermissionRequested, draft: PlanDraft) -> PlanReview:
-    """Return the review for a call that leaves plan mode. The plan is in the call or else in the text before it."""
+    """Return the plan review for a request to leave plan mode. If the call contains no plan, use the draft's text."""
     call = request.call
     given = given_input(call)
     plan = given.fields.get("plan")
@@ -100,7 +101,7 @@ def review_of(request: facts.PermissionRequested, draft: PlanDraft) -> PlanRevie
 
 
 def _options(offered: Sequence[facts.PermissionOption], *, may_last: bool) -> tuple[Option, ...]:
-    """Return the agent's options, without lasting permissions unless `may_last`."""
+    """Return the agent's options for an inbox item. Leave out lasting permissions unless `may_last` is true."""
     options = (Option(id=option.id, label=option.name, kind=_KINDS.get(option.kind, "other")) for option in offered)
     return tuple(option for option in options if may_last or option.kind != "allow_always")
 
@@ -112,14 +113,14 @@ def _path(call: facts.AgentCall, given: dict[str, Any]) -> str | None:
 
 
 class _ShownParts(NamedTuple):
-    """The parts of a call that an item shows outside of its details."""
+    """The parts of a call that an inbox item shows in separate fields."""
 
     command: str
     path: str
     diffs: Sequence[facts.CallDiff]
 
     def missing(self, text: str, fields: dict[str, Any]) -> Iterator[str]:
-        """Yield the arguments that are not shown elsewhere; all of them if they are no object."""
+        """Yield the arguments that these parts do not show. Arguments that are not a JSON object are yielded whole."""
         if not fields and text.strip() not in ("", "{}", "[]"):
             yield text
         for name, value in fields.items():
@@ -147,7 +148,7 @@ class _ShownParts(NamedTuple):
 
 
 def _descriptions(call: facts.AgentCall, arguments: str, command: str) -> Iterator[str]:
-    """Yield what the agent says about a call, without what the item shows already."""
+    """Yield the texts in which the agent describes a call, except those that the item already shows."""
     title = full_title(call)
     if title.strip() and title.strip() not in (title_of(call), command.strip()):
         yield title
@@ -164,12 +165,12 @@ def _texts(call: facts.AgentCall, arguments: str) -> list[str]:
 
 
 def _diff(diff: facts.CallDiff) -> str:
-    """Return a change as a unified diff. Long texts are not compared: all old lines come before all new ones."""
+    """Return a change as a unified diff. If it is too long to compare, list all old lines before all new ones."""
     before, after = (diff.old or "").splitlines(), diff.new.splitlines()
     same = _common(before, after)
     rest = _common(before[same:][::-1], after[same:][::-1])
     if len(before) + len(after) - 2 * (same + rest) <= MAX_COMPARED:
-        # Only the context is needed of the common lines at both ends.
+        # Of the common lines at both ends, only the context is needed.
         head, tail = max(0, same - CONTEXT), max(0, rest - CONTEXT)
         old, new = before[head : len(before) - tail], after[head : len(after) - tail]
         return "\n".join(_renumbered(difflib.unified_diff(old, new, diff.path, diff.path, lineterm=""), head))
@@ -180,13 +181,13 @@ def _diff(diff: facts.CallDiff) -> str:
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many lines at the beginning are equal."""
+    """Return how many lines at the beginning of both texts are equal."""
     pairs = zip(one, other, strict=False)
     return next((at for at, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
 
 
 def _renumbered(lines: Iterator[str], by: int) -> Iterator[str]:
-    """Shift the line numbers of a diff whose texts lack their first `by` lines."""
+    """Add `by` to the line numbers in a diff, because the compared texts lack their first `by` lines."""
     for line in lines:
         if by and line.startswith("@@ "):
             _, old, new, _ = line.split(" ")

@@ -1,7 +1,7 @@
-"""Questions that are asked as plain text in the conversation, one after the other.
+"""Questions of an agent that are written into the conversation as plain text, one after the other.
 
-An interview returns the text to write, takes the user's next message as answer, and returns the outcome. After two
-messages that are no answer the question is declined, and the message goes to the agent.
+`Interview.text` returns the text to write; `Interview.answer` takes the user's next message and returns the outcome.
+After two messages that do not answer the question it is declined, and the second message goes to the agent.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ MAX_TRIES = 2
 
 
 class InterviewOutcome(NamedTuple):
-    """A settled question. `text` is a message that was no answer."""
+    """A settled question and its answer. `text` is the user's message if it did not answer the question, else empty."""
 
     question: AgentQuestion
     filled: QuestionAnswer
@@ -33,7 +33,7 @@ class InterviewOutcome(NamedTuple):
 
 
 class Interview:
-    """The questions of one turn that are answered by the next message."""
+    """The questions of one turn that the user answers with messages in the conversation."""
 
     def __init__(self) -> None:
         self._questions: deque[AgentQuestion] = deque()
@@ -46,7 +46,7 @@ class Interview:
         return bool(self._questions)
 
     def add(self, question: AgentQuestion) -> None:
-        """Add a question behind those that wait."""
+        """Add a question after those that already wait."""
         self._questions.append(question)
         if len(self._questions) == 1:
             self._begin()
@@ -58,7 +58,10 @@ class Interview:
         return f"{self._remark}\n\n{text}" if self._remark else text
 
     def answer(self, text: str) -> InterviewOutcome | None:
-        """Take the user's message as answer. Return None if the question has to be asked again."""
+        """Take the user's message as the answer to the current question.
+
+        Return None if the question has to be asked again or some of its fields are still missing.
+        """
         self._remark = ""
         question = self._questions[0]
         if question.form.url or not self._fields:
@@ -76,7 +79,7 @@ class Interview:
         return self._settle(QuestionAnswer(values=split_custom_fields(self._values, question.form)))
 
     def withdraw(self, number: int) -> bool:
-        """Remove a question that needs no answer any more. Return whether it was the current one."""
+        """Remove a question that no longer needs an answer. Return whether it was the current one."""
         found = next((question for question in self._questions if question.number == number), None)
         if found is None:
             return False
@@ -87,7 +90,7 @@ class Interview:
         return is_first
 
     def complete(self, elicitation: str) -> InterviewOutcome | None:
-        """Settle the current question, if it asked the user to visit the address of this elicitation."""
+        """Settle the current question if it asked the user to visit the URL of this elicitation, else return None."""
         first = self._questions[0] if self._questions else None
         if first is None or not elicitation or first.elicitation != elicitation:
             return None
@@ -111,6 +114,6 @@ class Interview:
         return InterviewOutcome(question, filled, text)
 
     def _begin(self) -> None:
-        """Prepare the first question."""
+        """Reset the answer state for the question that is now first."""
         self._values, self._tries, self._remark = {}, 0, ""
         self._fields = list(merge_custom_fields(self._questions[0].form).fields) if self._questions else []

@@ -1,8 +1,9 @@
 """The events of a turn, queued leg by leg until the client takes them.
 
-A turn continues whether a leg is open or not. Events between two legs belong to the next one. An ending closes the open
-leg, or the next one if none is open. A part ends with another message, another kind of part, or an event that stands
-between parts. Progress of an activity replaces earlier progress that was not taken, so a slow reader gets fewer events.
+A turn continues whether a leg is open or not. Events between two legs belong to the next leg. An ending closes the open
+leg, or the next leg if none is open. A part ends when another message or another kind of part begins, or when an event
+is added that has to stand between parts. New progress of an activity replaces earlier progress that the client has not
+taken, so a slow client gets fewer events.
 """
 
 import asyncio
@@ -20,21 +21,21 @@ _PART = "part"
 
 
 class LegQueue:
-    """The queued events of one turn."""
+    """The queued events of one turn, grouped by leg."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        """The complete texts for the user since `take_texts`."""
+        """The complete texts for the user that were added since the last `take_texts`."""
         self.has_output = False
-        """Whether anything was queued that a second attempt could not repeat."""
+        """Whether any output from the agent was queued, so that the prompt cannot be retried. Notes do not count."""
         self.last_ending: Finished | Failed | None = None
-        """The ending of the last leg."""
+        """The ending that was queued last."""
         self._parts = PartsWriter()
         self._open: tuple[type, str | None] | None = None
         """The kind and the message id of the open part."""
         self._chunks: list[str] = []
         self._gap = ""
-        """Separator before the next message, because Chat clients join all texts."""
+        """The separator to insert before the next text, because Chat clients join all texts."""
         self._progress: dict[str, Activity] = {}
         self._statuses: dict[str, str] = {}
         self._size = 0
@@ -49,29 +50,29 @@ class LegQueue:
 
     @property
     def last_text(self) -> str:
-        """The last text for the user."""
+        """The last text for the user, which may be incomplete."""
         if self._open is not None and self._open[0] is Text:
             return "".join(self._chunks)
         return self.texts[-1] if self.texts else ""
 
     @property
     def has_ending(self) -> bool:
-        """Whether a leg that begins now has its ending queued."""
+        """Whether the ending of a leg that begins now is already queued."""
         return bool(self._finished)
 
     @property
     def is_full(self) -> bool:
-        """Whether too much is queued."""
+        """Whether more than `MAX_WAITING` characters are queued."""
         return self._size > MAX_WAITING
 
     # ── taking events ──
 
     def begin(self) -> None:
-        """Begin a leg."""
+        """Begin a leg: let `events` return the events of the next leg."""
         self._begun += 1
 
     async def events(self) -> list[Event]:
-        """Return the next events of the leg, and wait for them if necessary."""
+        """Wait for the next events of the leg and return them."""
         while not (events := self._take()):
             self._waiter = asyncio.get_running_loop().create_future()
             try:
@@ -94,22 +95,22 @@ class LegQueue:
     # ── adding events ──
 
     def text(self, text: str, message: str | None = None) -> None:
-        """Add text for the user."""
+        """Add text for the user. `message` is the agent's id for the message to which the text belongs."""
         self._write(Text, text, message)
 
     def thought(self, text: str, message: str | None = None) -> None:
-        """Add thinking of the agent."""
+        """Add the agent's thinking. `message` is the agent's id for the message to which the text belongs."""
         self._write(Thinking, text, message)
 
     def call(self, call: ToolCall) -> None:
-        """Add a call for the client."""
+        """Add a call to one of the client's tools."""
         self._close()
         self._flush()
         self._parts.whole(ToolCall(id=call.id, name=call.name, freeform=call.freeform), call.arguments)
         self._added(len(call.arguments))
 
     def activity(self, activity: Activity) -> None:
-        """Add or update an activity. Progress waits until the current part is complete."""
+        """Add or update an activity. A new status ends the open part; other progress waits until that part ends."""
         self._progress.pop(activity.id, None)
         self._progress[activity.id] = activity
         if self._statuses.get(activity.id) != activity.status:
@@ -120,7 +121,7 @@ class LegQueue:
         self._added(0)
 
     def event(self, event: Plan | Usage) -> None:
-        """Add an event that stands between parts."""
+        """Add a plan or usage event. It ends the open part."""
         self._close()
         self._flush()
         if isinstance(event, Plan):
@@ -129,7 +130,7 @@ class LegQueue:
         self._added(0)
 
     def note(self, kind: str, message: str) -> None:
-        """Add a note. It may stand anywhere and does not count as output."""
+        """Add a note. It does not end the open part and does not count as output."""
         self._parts.events.append(Note(kind=kind, message=message))
         self._wake()
 
@@ -145,11 +146,11 @@ class LegQueue:
         self._wake()
 
     def end_message(self) -> None:
-        """Begin another message, even if the agent does not mark it as such."""
+        """End the current message, so that the next text begins another one even if the agent gives no message id."""
         self._close()
 
     def take_texts(self) -> list[str]:
-        """Remove and return the complete texts for the user."""
+        """Return the complete texts for the user and clear `texts`."""
         texts, self.texts = self.texts, []
         return texts
 

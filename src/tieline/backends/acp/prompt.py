@@ -1,7 +1,7 @@
-"""Prompts for agents.
+"""Builds prompts for agents.
 
-A session that continues receives the new parts of the user. A new session receives the client's instructions and the
-conversation so far as text first: an agent keeps its own history, and messages cannot be inserted into it.
+A session that is continued receives only the user's new parts. A new session first receives the client's instructions
+and the conversation so far, as text: an agent keeps its own history, and messages cannot be inserted into it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,20 +13,23 @@ from tieline.wire.acp.content import Prompt, prompt_of
 from tieline.wire.acp.schema import ContentBlock, PromptCapabilities, TextContent
 
 MAX_HISTORY = 200_000
-"""How many characters of the conversation so far are included, the newest ones."""
+"""How many characters of the conversation so far are included. The newest ones are kept."""
 MAX_RESULT = 4_000
-"""How many characters of an old result are included."""
+"""How many characters of the arguments or the result of an earlier call are included."""
 
 CONTINUE = "Go on."
 
 
 def continued(messages: Sequence[Message], seen: int, takes: PromptCapabilities) -> Prompt:
-    """Return the prompt for a session that has seen the first `seen` parts of the user."""
+    """Return the prompt for a session that has already seen the first `seen` of the user's parts.
+
+    `takes` says which kinds of content the agent accepts.
+    """
     return prompt_of([*_later_instructions(messages), *_new_parts(messages, seen)], takes)
 
 
 def seeded(messages: Sequence[Message], takes: PromptCapabilities) -> Prompt:
-    """Return the prompt for a new session."""
+    """Return the prompt for a new session, with the whole conversation. `takes` says what content the agent accepts."""
     first: list[ContentBlock] = []
     notes: list[Note] = []
     if instructions := _system(messages):
@@ -44,7 +47,7 @@ def seeded(messages: Sequence[Message], takes: PromptCapabilities) -> Prompt:
 
 
 def _new_parts(messages: Sequence[Message], seen: int = 0) -> list[Part]:
-    """Return the new parts of the user. Results of calls that no longer wait become text."""
+    """Return the user's new parts, without the first `seen`. Tool results become text: no call waits for them."""
     names = {part.id: part.name for message in messages for part in message.parts if isinstance(part, ToolCall)}
     parts: list[Part] = []
     for part in user_tail(messages, seen):
@@ -58,7 +61,10 @@ def _new_parts(messages: Sequence[Message], seen: int = 0) -> list[Part]:
 
 
 def _later_instructions(messages: Sequence[Message]) -> list[Part]:
-    """Return system messages after the last message of the agent. If there is none, they are the instructions."""
+    """Return the parts of the system messages that follow the agent's last message; none if there is no such message.
+
+    System messages before the agent's first message are its instructions, which it received when the session began.
+    """
     known = len(_before_tail(messages))
     return [part for message in messages[known:] if known and message.role == "system" for part in message.parts]
 

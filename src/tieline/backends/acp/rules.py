@@ -1,8 +1,9 @@
 """Interface for rules that decide about permission requests before the user is asked.
 
-An agent runs with rights of its own and asks of its own accord, so the rules see only what the agent says it will do,
-like the user. If they do not decide, the user is asked. Some agents put a command only into the title (Gemini) or the
-content (Kimi) of a call. Such a hint can deny a call but never allow it; only structured input can.
+An agent runs with its own rights and decides itself when to request permission. So the rules, like the user, see only
+what the agent says it will do. If no rule applies, the user is asked. Some agents put a command only into the title
+(Gemini) or the content (Kimi) of a call. The rules may deny a call because of such a hint, but they allow a call only
+because of its structured input.
 """
 
 from typing import Literal, NamedTuple, Protocol
@@ -11,36 +12,39 @@ PATH_FIELDS = ("file_path", "filePath", "path", "abs_path", "file")
 
 
 class AgentAction(NamedTuple):
-    """What an agent wants to do: the kind of the call in the protocol, the files, the command and its folder."""
+    """An action for which an agent requests permission.
+
+    `kind` is the kind of the tool call in ACP; `folder` is the working folder of `command`.
+    """
 
     kind: str
     paths: tuple[str, ...] = ()
     command: str = ""
     folder: str = ""
     is_change: bool = False
-    """Whether it contains a change of these files."""
+    """Whether the call contains changes to the files in `paths`."""
     hinted_commands: tuple[str, ...] = ()
-    """Texts that may contain the command if `command` is empty. They can only deny."""
+    """Texts that may contain the command if `command` is empty. They can lead to a denial, never to an approval."""
     hinted_paths: tuple[str, ...] = ()
-    """Files that are named outside of structured input. They can only deny."""
+    """Files that are named outside of structured input. They can lead to a denial, never to an approval."""
 
 
 class Ruling(NamedTuple):
-    """The decision of the rules, and the reason."""
+    """The decision of the rules about an action, and its reason."""
 
     decision: Literal["allow", "ask", "deny"]
     reason: str = ""
     risk: str = ""
     """The risk of the action, in one sentence for the user."""
     is_protected: bool = False
-    """Whether it concerns a protected file, for which no lasting permission may be given."""
+    """Whether the action concerns a protected file. The user cannot allow such actions permanently."""
 
 
 NO_RULING = Ruling("ask")
-"""No rule applies."""
+"""The ruling if no rule applies: ask the user."""
 
 
 class ActionRules(Protocol):
-    """Decides what is allowed without asking and what is denied."""
+    """Rules that allow or deny actions of agents without asking the user."""
 
     async def judge(self, action: AgentAction) -> Ruling: ...

@@ -17,7 +17,7 @@ from tieline.model.request import Request
 
 
 class AcpRun:
-    """A run with an agent. Its turn may outlive it, while a question waits for the next message."""
+    """A run with an agent. If a question waits for the user's next message, the turn outlives the run."""
 
     def __init__(self, opener: TurnOpener, runtime: AcpRuntime, request: Request, host: Host) -> None:
         self._opener = opener
@@ -35,7 +35,10 @@ class AcpRun:
         return _AcpLeg(self)
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
-        """Submit tool results. If the turn is over, the next leg begins a new turn with them."""
+        """Submit tool results.
+
+        If the turn has failed, or is over and the user sent text (`words`), the next leg begins a new turn.
+        """
         self._request = request or self._request
         turn = self._turn
         if turn is None:
@@ -53,7 +56,7 @@ class AcpRun:
             turn.leave()
 
     async def begin(self) -> Started:
-        """Begin a leg of the current turn or of a new one."""
+        """Begin a leg of the current turn, or of a new turn if there is none."""
         if self._turn is None:
             self._turn = await self._begun()
         if self._turn.is_over and not self._turn.queue.has_ending:
@@ -62,7 +65,7 @@ class AcpRun:
         return Started(id=self._runtime.mint_leg(), model=self._request.model)
 
     async def next_events(self) -> list[Event]:
-        """Return the next events of the leg."""
+        """Return the next events of the leg. If the agent dies before any output, repeat the turn once."""
         while True:
             if self._turn is None:
                 raise GatewayError("cancelled", "The run was closed.")
@@ -83,7 +86,7 @@ class AcpRun:
         return await self._opener.begin(self._request, self._host)
 
     def _may_retry(self, events: Sequence[Event]) -> bool:
-        """Return whether the agent died before it produced output, and this is the first time."""
+        """Return whether to repeat the turn, because the agent died for the first time and before any output."""
         last = events[-1]
         is_dead = isinstance(last, Failed) and last.code == ENDED
         return is_dead and not self._has_retried and self._turn is not None and not self._turn.queue.has_output
@@ -92,7 +95,7 @@ class AcpRun:
 class _AcpLegState(Enum):
     NEW = auto()
     HOLDING = auto()
-    """Begun, but nothing has come except notes."""
+    """The leg has begun, but no events except notes have arrived."""
     OPEN = auto()
     OVER = auto()
 
@@ -100,7 +103,7 @@ class _AcpLegState(Enum):
 class _AcpLeg:
     """The events of one leg.
 
-    `Started` is held back until there is something to show, so that a failure before that is the only event.
+    `Started` is held back until the agent produces output. A leg that fails before that consists of the failure only.
     """
 
     def __init__(self, run: AcpRun) -> None:
@@ -123,10 +126,10 @@ class _AcpLeg:
                 return events
 
     async def aclose(self) -> None:
-        """Do nothing: the owner of the run closes it."""
+        """Do nothing: the owner of the run closes the run."""
 
     def _released(self, events: list[Event]) -> list[Event]:
-        """Return the events to show now, which are none while only notes have come."""
+        """Return the events to deliver now: none as long as only notes have arrived."""
         is_over = isinstance(events[-1], Finished | Failed)
         if self._state is _AcpLegState.HOLDING:
             self._held += events

@@ -1,9 +1,9 @@
-"""Modes, models and options of a session: what a request selects, and which changes that needs.
+"""Modes, models and options of a session: the values that a request selects, and the changes that they require.
 
 A model name such as `<agent>?mode=plan&model=opus&effort=high` selects the mode, the upstream model, and any option
-that the agent offers. The mode may also be a field of the request. Agents offer modes and models as options of these
-categories or in an older way; if they do both, the options count. Selecting something that is not offered is an error
-that lists what is offered.
+that the agent offers. The mode may also be a field of the request. Agents offer modes and models as options of the
+categories `mode` and `model`, or in separate older lists; if an agent does both, its options take precedence. Selecting
+a value that is not offered is an error whose message lists the values that are.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,16 +34,16 @@ _FALSE = frozenset(["false", "0", "no", "off"])
 
 
 class RequestedOptions(Value):
-    """What a request selects: an agent, and values for `mode`, `model` or options by name."""
+    """The selection of a request: an agent, and values for `mode`, `model` and other options, by name."""
 
     agent: str
     values: tuple[tuple[str, str], ...] = ()
     effort: str = ""
-    """The reasoning effort of the request. It is ignored if the agent has no such option."""
+    """The reasoning effort of the request. It is ignored if the agent has no option for it."""
 
 
 class SessionOptions(Value):
-    """What a session offers, and the current values."""
+    """The modes, models and options that a session offers, with their current values."""
 
     modes: facts.Choices | None = None
     models: facts.Choices | None = None
@@ -51,7 +51,7 @@ class SessionOptions(Value):
 
 
 class OptionChange(NamedTuple):
-    """One value to set."""
+    """A value to set in a session. `how` says whether it is an option (with this `id`), the mode or the model."""
 
     how: How
     id: str
@@ -59,7 +59,7 @@ class OptionChange(NamedTuple):
 
 
 class _OptionSlot(NamedTuple):
-    """Something that can be set: how, by which id, its current value, and the choices."""
+    """A setting of a session: how and under which id it is set, its current value, and its choices."""
 
     how: How
     id: str
@@ -68,12 +68,15 @@ class _OptionSlot(NamedTuple):
 
 
 def requested_options(request: Request) -> RequestedOptions:
-    """Return what a request selects. Raise BadRequest."""
+    """Return the options that a request selects. Raise BadRequest if they are malformed."""
     return parse_model_name(request.model, request.mode or _mode_field(request), request.reasoning.effort)
 
 
 def parse_model_name(model: str, mode: str | None, effort: str | None) -> RequestedOptions:
-    """Parse a model name. Values in the name take precedence over the arguments. Raise BadRequest."""
+    """Parse a model name with options, which take precedence over the other arguments.
+
+    Raise BadRequest for an option without a value.
+    """
     agent, _, query = model.partition("?")
     pairs = parse_qsl(query, keep_blank_values=True)
     for name, value in pairs:
@@ -86,7 +89,7 @@ def parse_model_name(model: str, mode: str | None, effort: str | None) -> Reques
 
 
 def _mode_field(request: Request) -> str | None:
-    """Return the field `mode` of the body, which is an extension of the gateway."""
+    """Return the `mode` field of the request body, which is an extension of this gateway."""
     if (given := request.extra.get("mode")) is None:
         return None
     try:
@@ -101,7 +104,10 @@ def modes(state: SessionOptions) -> tuple[str, ...]:
 
 
 def option_changes(requested: RequestedOptions, state: SessionOptions, title: str) -> list[OptionChange]:
-    """Return the changes that a session needs. Raise BadRequest for a value that is not offered."""
+    """Return the changes that give a session the requested values. Raise BadRequest for a value that is not offered.
+
+    `title` is the name of the agent in error messages.
+    """
     found: list[OptionChange] = []
     for name, value in requested.values:
         setting = _setting(name, value, state, title)
@@ -118,7 +124,10 @@ def option_changes(requested: RequestedOptions, state: SessionOptions, title: st
 def option_resets(
     before: SessionOptions, now: SessionOptions, requested: RequestedOptions, previous: RequestedOptions
 ) -> list[OptionChange]:
-    """Return the changes that reset what an earlier request selected and this one does not."""
+    """Return the changes that restore the original values of options that only the previous request selected.
+
+    `before` holds the options when the session was opened, `now` the current ones.
+    """
     found: list[OptionChange] = []
     requested_values = dict(requested.values)
     for name, _ in previous.values:
@@ -132,7 +141,7 @@ def option_resets(
 
 
 def _setting(name: str, value: str, state: SessionOptions, title: str) -> OptionChange | None:
-    """Return the change for one value, or None if it is set already."""
+    """Return the change that sets one value, or None if it is already set."""
     option = _option(name, state.options)
     if option is not None and option.kind == "boolean":
         return _flag(option, value)
@@ -141,7 +150,7 @@ def _setting(name: str, value: str, state: SessionOptions, title: str) -> Option
         raise BadRequest(_unknown_option(name, state, title), "model", code="unknown_option")
     slot = _slot_with(value, slots)
     if slot is None and name == "mode" and plain_name(value) == "agent":
-        # Working on its own is what an agent does by default, whatever it calls that mode.
+        # Every agent works in agent mode by default, whatever it calls that mode.
         return None
     if slot is None:
         message = f"{title} has no {name} `{value}`. It offers: {_offered(name, slots)}."
@@ -158,9 +167,9 @@ def _flag(option: facts.ConfigOption, value: str) -> OptionChange | None:
 
 
 def _slots(name: str, state: SessionOptions) -> list[_OptionSlot]:
-    """Return the slots of a name, the usual one first.
+    """Return the settings to which a name refers, the most specific first.
 
-    Some agents have several options for modes: Codex has `mode` for what it may do without asking and
+    Some agents have several options for modes: Codex has `mode` for the actions that it may take without asking, and
     `collaboration_mode` for planning.
     """
     option = _option(name, state.options)
@@ -182,12 +191,12 @@ def _is_mode(option: facts.ConfigOption) -> bool:
 
 
 def _slot_with(value: str, slots: Sequence[_OptionSlot]) -> _OptionSlot | None:
-    """Return the first slot that has this choice."""
+    """Return the first setting that has this value among its choices, or None."""
     return next((slot for slot in slots if _chosen(value, slot.choices) is not None), None)
 
 
 def _offered(name: str, slots: Sequence[_OptionSlot]) -> str:
-    """List all choices, by option if there are several."""
+    """Return all choices as text for an error message, grouped by option if there are several options."""
     lists = {slot.id or name: _listed(choice.id for choice in slot.choices) for slot in reversed(slots)}
     if len(set(lists.values())) == 1:
         return next(iter(lists.values()))
@@ -195,13 +204,13 @@ def _offered(name: str, slots: Sequence[_OptionSlot]) -> str:
 
 
 def _choices(name: str, state: SessionOptions) -> Sequence[facts.NamedChoice]:
-    """Return the choices of all slots, each once."""
+    """Return the choices of all settings to which a name refers, without duplicates."""
     found = {choice.id: choice for slot in reversed(_slots(name, state)) for choice in reversed(slot.choices)}
     return tuple(reversed(found.values()))
 
 
 def _option(name: str, options: Iterable[facts.ConfigOption]) -> facts.ConfigOption | None:
-    """Find an option by its id, its category or its title."""
+    """Return the option with this id, category or title, or None."""
     options = list(options)
     category = _CATEGORIES.get(name, name)
     tests = (
@@ -229,7 +238,7 @@ def _chosen(value: str, choices: Sequence[facts.NamedChoice]) -> str | None:
 
 
 def _end(name: str) -> str:
-    """Return the last component of an id. Some ids are addresses, some begin with a vendor."""
+    """Return the last component of an id. Some ids are URLs, some begin with the name of a vendor."""
     for mark in ("#", "/", ":"):
         name = name.rpartition(mark)[2]
     return name

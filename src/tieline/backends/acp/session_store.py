@@ -1,8 +1,8 @@
-"""Stores sessions over a restart of the gateway: enough to recognise a conversation, but none of its text.
+"""Stores sessions across restarts of the gateway: enough to recognise a conversation, but none of its text.
 
-There is one document for each session that its agent can reopen: the agent, the agent's name for the session, the
-folder, the time of last use, and digests of what the session has seen. Documents are read once, before the first
-request. Those of other folders are left for other gateways. Old and surplus documents are removed.
+There is one document for each session that its agent can reopen: the agent, the agent's id for the session, the folder,
+the time of last use, and digests of the session's history. Documents are read once, before the first request. Documents
+for other folders are ignored, because they may belong to other gateways. Old and surplus documents are removed.
 """
 
 import asyncio
@@ -26,24 +26,24 @@ SHELF = "acp"
 MAX_AGE = 30 * 24 * 3600.0
 """Seconds that a document is kept after the last use of its session."""
 WRITE_DELAY = 0.5
-"""Seconds before changes are written, since another turn often follows."""
+"""Seconds to wait before changes are written, because another change often follows."""
 MAX_ITEMS = 10_000
-"""A longer conversation is not stored."""
+"""A session with more items than this in its histories is not stored."""
 MAX_HISTORIES = 4
 
 StoredDigest = tuple[int, int, bytes]
-"""Length, checksum of the beginning, digest."""
+"""A `TextDigest` without its text: the length, the checksum of the beginning, and the digest."""
 
 
 class StoredHistory(Value):
-    """What a session has seen: digests of the user's parts, and of the agent's texts between them."""
+    """A history of a session: digests of the user's parts, and of the agent's texts between them."""
 
     items: tuple[bytes | tuple[StoredDigest, ...], ...]
     torn: bool = False
 
 
 class StoredSession(Value):
-    """The document of one session."""
+    """The stored document for one session."""
 
     agent: str
     session: str
@@ -54,7 +54,7 @@ class StoredSession(Value):
     tools: bool
     histories: tuple[StoredHistory, ...] = msgspec.field(name="pasts")
     servers: tuple[str, ...] = ()
-    """The names of its MCP servers."""
+    """The names of the session's MCP servers."""
 
 
 _read = msgspec.json.Decoder(StoredSession).decode
@@ -62,14 +62,14 @@ _write = msgspec.json.Encoder().encode
 
 
 class SessionStorage(NamedTuple):
-    """The storage of sessions, and the wall clock that dates them."""
+    """The store that holds the documents, and the wall clock for the time of last use."""
 
     store: Store
     clock: Callable[[], float]
 
 
 class SessionStore:
-    """At most `limit` stored sessions. Only those at configured workplaces are loaded."""
+    """Stores sessions and loads them after a restart: at most `limit`, and only those at configured workplaces."""
 
     def __init__(self, storage: SessionStorage, places: Workplaces, tasks: Tasks, *, limit: int) -> None:
         self._store, self._clock = storage
@@ -79,7 +79,7 @@ class SessionStore:
         self._keys: dict[AgentSession, str] = {}
         self._owners: dict[str, AgentSession] = {}
         self._waiting: dict[str, AgentSession | None] = {}
-        """Sessions to write by key; None removes the document."""
+        """The sessions to be written, by key. None means that the document is to be removed."""
         self._writing: asyncio.Task[None] | None = None
         self._closed = asyncio.Event()
 
@@ -95,7 +95,7 @@ class SessionStore:
         return [self._session(key, stored[key]) for key in here]
 
     def save(self, session: AgentSession) -> None:
-        """Store a session that has changed."""
+        """Store a session that has changed, in the background, if its agent can reopen it."""
         key, before = f"{session.spec_id}/{session.name}", self._keys.get(session)
         if before not in (None, key):
             self.forget(session)
@@ -106,15 +106,15 @@ class SessionStore:
         self._put(key, session)
 
     def forget(self, session: AgentSession) -> None:
-        """Remove a session."""
+        """Remove the document of a session."""
         key = self._keys.pop(session, None)
-        # An agent may reuse a name: then the document belongs to the other session.
+        # An agent may reuse a session id. Then the document belongs to the other session.
         if key is not None and self._owners.get(key) is session:
             del self._owners[key]
             self._put(key, None)
 
     async def aclose(self) -> None:
-        """Write everything and close the store."""
+        """Write all outstanding changes and close the store."""
         self._closed.set()
         while self._writing is not None:
             await asyncio.wait([self._writing])
@@ -185,7 +185,7 @@ def _place(stored: StoredSession) -> Workplace:
 
 
 def _document(stored: StoredSession) -> bytes | None:
-    """Encode a session. Return None if it is too long, or its name cannot be encoded."""
+    """Encode a session. Return None if its history is too long or its id cannot be encoded."""
     if sum(len(past.items) for past in stored.histories) > MAX_ITEMS:
         return None
     try:
@@ -195,7 +195,7 @@ def _document(stored: StoredSession) -> bytes | None:
 
 
 def _can_reopen(session: AgentSession) -> bool:
-    """Return whether the agent can reopen a session."""
+    """Return whether a session has a history that its agent can reopen."""
     abilities = session.agent.about.abilities if session.agent is not None else None
     is_able = abilities is not None and (abilities.load or abilities.resume)
     return is_able and bool(session.histories) and bool(session.name) and session.name.isprintable()

@@ -1,7 +1,7 @@
-"""Sessions with agents: what each has seen and offers, where it is open, and which one a request continues.
+"""Sessions with agents: their histories, options and processes, and the search for the one that a request continues.
 
-A session outlives the process in which it was opened: later it is loaded or resumed in another process, if the agent
-can do that. A turn holds its session, and other requests wait for it.
+A session can outlive the process in which it was opened: it is loaded or resumed in another process, if the agent
+supports that. A turn holds its session, and other requests that continue the session wait.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from tieline.wire.acp.facts import Fact
 
 
 class ActiveTurn(Protocol):
-    """The current turn of a session, as seen by the session and by the next request."""
+    """The methods of a session's current turn that the session and the opener of the next turn use."""
 
     @property
     def awaits_answer(self) -> bool: ...
@@ -58,31 +58,31 @@ class AgentSession:
         self.spec_id = spec_id
         self.kind = kind
         self.process_key = ProcessKey(spec_id, workplace)
-        """The process it belongs to: a shared one, or its own once the client has brought tools."""
+        """Identifies the session's process: a shared one, or one of its own once the client has offered tools."""
         self.name = ""
-        """The agent's name for it; empty before it is opened for the first time."""
+        """The agent's id for the session; empty until the session is opened for the first time."""
         self.agent: Agent | None = None
-        """The process in which it is open."""
+        """The process in which the session is open, or was open last."""
         self.on_change: OnSession = _ignored
-        """Called when the session has seen more."""
+        """Called when the session's histories change."""
         self._histories: tuple[SeenHistory, ...] = ()
         self.first = SessionOptions()
-        """The options when it was opened."""
+        """The options that the session had when it was opened."""
         self.state = SessionOptions()
         self.requested = RequestedOptions(agent=spec_id)
-        """What the last request selected."""
+        """The options that the last request selected."""
         self.commands: tuple[facts.SlashCommand, ...] = ()
         self.title = ""
         self.endpoint: ToolEndpoint | None = None
-        """The MCP endpoint with the client's tools, if it was opened with them."""
+        """The MCP endpoint for the client's tools, if the session was opened with one."""
         self.turn: ActiveTurn | None = None
         self.terminals: set[str] = set()
-        """The terminals that the gateway runs for it."""
+        """The names of the terminals that the gateway runs for the session."""
         self._lock = asyncio.Lock()
 
     @property
     def histories(self) -> tuple[SeenHistory, ...]:
-        """What it has seen. After a failed or cancelled turn also what it had seen before."""
+        """The histories that a request may continue. After a failed or cancelled turn, earlier ones are kept too."""
         return self._histories
 
     @histories.setter
@@ -92,24 +92,24 @@ class AgentSession:
 
     @property
     def is_open(self) -> bool:
-        """Whether a prompt can be sent."""
+        """Whether the session is open in a process that accepts prompts."""
         return self.agent is not None and not self.agent.is_over and not self.agent.is_retiring
 
     @property
     def is_busy(self) -> bool:
-        """Whether a turn holds it."""
+        """Whether a turn holds the session."""
         return self._lock.locked()
 
     def is_clients(self, call: facts.AgentCall) -> bool:
-        """Return whether the client receives this call as a tool call."""
+        """Return whether the client receives this call as a call to one of its tools."""
         return self.endpoint is not None and is_shown_as_call(call, self.endpoint.tools)
 
     def is_for_client(self, call: facts.AgentCall) -> bool:
-        """Return whether this is certainly a call of the client's tools, so that permission is up to the client."""
+        """Return whether this is certainly a call to one of the client's tools, so that the user need not be asked."""
         return self.endpoint is not None and may_be_allowed(call, self.endpoint.tools)
 
     async def hold(self, within: float) -> None:
-        """Wait for the current turn to end, and hold the session. Raise GatewayError if that takes too long."""
+        """Wait for the current turn to end, then hold the session. Raise GatewayError after `within` seconds."""
         try:
             async with asyncio.timeout(within):
                 await self._lock.acquire()
@@ -118,24 +118,24 @@ class AgentSession:
             raise GatewayError("overloaded", message, code="session_busy") from None
 
     def release(self) -> None:
-        """End the turn that holds the session."""
+        """Release the session at the end of the turn that holds it."""
         self.turn = None
         self._lock.release()
 
     def opened(self, fact: facts.SessionOpened, agent: Agent) -> None:
-        """Note that an agent has opened it."""
+        """Record that an agent has opened the session, and with which options."""
         self.name = fact.session
         self.agent = agent
         self.first = self.state = SessionOptions(modes=fact.modes, models=fact.models, options=fact.options)
         self.requested = RequestedOptions(agent=self.spec_id)
 
     def separate(self, number: int) -> None:
-        """Give it a process of its own, identified by this number, unless it has one."""
+        """Give the session a process of its own, identified by this number, unless it already has one."""
         if not self.process_key.conversation:
             self.process_key = self.process_key._replace(conversation=number)
 
     def receive(self, fact: Fact) -> None:
-        """Handle a fact of this session."""
+        """Handle a fact of this session: update its options or pass the fact to the current turn."""
         match fact:
             case facts.ModeChanged():
                 self.state = _in_mode(self.state, fact.mode)
@@ -152,7 +152,7 @@ class AgentSession:
                     self._decline(fact)
 
     def leave(self) -> None:
-        """Close its endpoint and detach it from its agent."""
+        """Close the session's MCP endpoint and detach the session from its agent."""
         if self.endpoint is not None:
             self.endpoint.close()
             self.endpoint = None
@@ -161,13 +161,13 @@ class AgentSession:
             agent.forget(self.name)
 
     def _decline(self, fact: Fact) -> None:
-        """Refuse a request of the agent outside of a turn."""
+        """Refuse a request that the agent sends outside of a turn."""
         if isinstance(fact, facts.AgentRequest) and self.agent is not None:
             self.agent.machine.refuse(fact.number, "there is no current turn")
 
 
 class SessionIndex:
-    """All sessions, the most recently used last, and their positions. Busy sessions are never evicted."""
+    """All sessions, to find the one that a request continues. If there are too many, an idle one is evicted."""
 
     def __init__(self, limit: int, on_leave: OnSession, on_change: OnSession = _ignored) -> None:
         self._limit = limit
@@ -180,7 +180,7 @@ class SessionIndex:
         return iter(list(self._sessions))
 
     def find(self, spec_id: str, workplace: Workplace, fingerprint: RequestFingerprint) -> AgentSession | None:
-        """Return the session that a request continues: the one that has seen most of it, preferably an idle one."""
+        """Return the session that a request continues: the one with the longest history, preferably an idle one."""
         near = (self._by_position.get(position, ()) for position in positions_in(fingerprint))
         found = [
             session
@@ -193,7 +193,7 @@ class SessionIndex:
         return max(found, key=lambda session: (_length(session), not session.is_busy), default=None)
 
     def use(self, session: AgentSession) -> None:
-        """Mark a session as used. If there are too many, drop the idle session that was used least recently."""
+        """Add a session or mark it as used. If there are too many, evict the least recently used idle session."""
         self._sessions[session] = self._sessions.pop(session, frozenset())
         self._move(session)
         session.on_change = self._changed
@@ -203,7 +203,7 @@ class SessionIndex:
                 self.forget(oldest)
 
     def forget(self, session: AgentSession) -> None:
-        """Drop a session."""
+        """Remove a session and call `on_leave` with it."""
         if session not in self._sessions:
             return
         session.on_change = _ignored
@@ -216,7 +216,7 @@ class SessionIndex:
         self._on_change(session)
 
     def _move(self, session: AgentSession, *, is_gone: bool = False) -> None:
-        """Update the positions of a session, or remove them."""
+        """Update the entries of a session in the index of positions, or remove them if `is_gone` is true."""
         before = self._sessions[session]
         now = frozenset() if is_gone else frozenset(position_of(past) for past in session.histories)
         self._sessions[session] = now
@@ -230,7 +230,7 @@ class SessionIndex:
 
 
 def seen_parts(session: AgentSession, fingerprint: RequestFingerprint) -> int | None:
-    """Return how many of the user's parts a session has seen, or None if the request does not continue it."""
+    """Return how many of the user's parts a session has seen, or None if the request does not continue the session."""
     return max(
         (seen for history in session.histories if (seen := match_history(history, fingerprint)) is not None),
         default=None,
@@ -242,7 +242,7 @@ def _length(session: AgentSession) -> int:
 
 
 def _in_mode(state: SessionOptions, mode: str) -> SessionOptions:
-    """Return the options in another mode, which may be offered in two ways."""
+    """Return the options with another current mode. Agents may offer modes as `modes`, as an option, or both."""
     modes = replace(state.modes, current=mode) if state.modes is not None else None
     options = tuple(
         replace(option, current=mode)

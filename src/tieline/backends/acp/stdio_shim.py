@@ -1,8 +1,8 @@
 """Forwards MCP between standard streams and HTTP, for agents that support only MCP servers they can start.
 
 Each line of standard input is sent as one POST. The response, as JSON or as server-sent events, is written to standard
-output line by line. Requests run in parallel. The program ends with its standard input. An agent runs it as a script,
-outside of this package, so it uses only the standard library.
+output line by line. Requests run in parallel. The program exits at the end of its standard input. Agents run it as a
+script, outside of this package, so it uses only the standard library.
 """
 
 import http.client
@@ -14,13 +14,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 WAIT = 24 * 3600
-"""Seconds; a tool of a client may take long."""
+"""Timeout of a request, in seconds. A client's tool may take a long time."""
 
 HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 
 
 class McpForwarder:
-    """Sends messages to one address and writes the responses."""
+    """Sends MCP messages to one URL and writes the responses to `out`."""
 
     def __init__(self, url: str, out: Any) -> None:
         self._where = urlsplit(url)
@@ -29,7 +29,7 @@ class McpForwarder:
         self._version = ""
 
     def forward(self, line: bytes) -> None:
-        """Forward a message and write its responses. If that fails, answer the request with an error."""
+        """Forward a message and write the responses to it. If that fails, write an error response."""
         try:
             self._post(line)
         except (OSError, http.client.HTTPException) as error:

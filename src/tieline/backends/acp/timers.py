@@ -1,23 +1,23 @@
-"""Named timers of one owner."""
+"""Timers that are started and stopped by name."""
 
 import asyncio
 from collections.abc import Callable
 
 
 class Timers:
-    """Timers by name: starting one replaces an earlier timer of the same name."""
+    """Running timers by name. Starting a timer stops an earlier one of the same name."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._running: dict[str, asyncio.TimerHandle] = {}
 
     def start(self, name: str, seconds: float, do: Callable[[], None]) -> None:
-        """Call `do` after a delay."""
+        """Call `do` after this many seconds."""
         self.stop(name)
         self._running[name] = self._loop.call_later(seconds, do)
 
     def stop(self, name: str) -> None:
-        """Stop a timer, if it runs."""
+        """Stop a timer, if it is running."""
         timer = self._running.pop(name, None)
         if timer is not None:
             timer.cancel()

@@ -3,7 +3,7 @@
 Each session has an endpoint with an unguessable token in its URL, which gives access to the tools of that session only.
 The server runs while there are endpoints. A call waits for its result as long as the client and its user need; progress
 notifications keep the agent from giving up. Calls of one agent run in parallel: the client answers parallel calls
-together, so serving them one after the other would block.
+together, so serving them one after the other would deadlock.
 
 Agents that do not support MCP servers over HTTP get a small program that forwards the same messages over its standard
 streams.
@@ -43,7 +43,7 @@ PROGRESS_INTERVAL = 10.0
 MAX_CALLS = 64
 """How many calls of one session may wait at once."""
 MAX_NAME = 48
-"""Agents put the server's name in front, and upstreams allow 64 characters in total."""
+"""The longest name of a tool. Agents put the server's name in front, and upstreams allow 64 characters in total."""
 STOP_WITHIN = 3.0
 
 _FREEFORM = {"type": "object", "properties": {INPUT: {"type": "string"}}, "required": [INPUT]}
@@ -61,12 +61,12 @@ class StdioShim:
 
 
 class ToolEndpoint:
-    """The endpoint of one session: its tools, and the function that makes its calls."""
+    """The MCP endpoint of one session: the client's tools, and the function that calls them."""
 
     def __init__(self, token: str, url: str, shim: StdioShim, on_close: Callable[["ToolEndpoint"], None]) -> None:
         self.token = token
         self.caller: CallTool | None = None
-        """Makes the calls; None outside of a turn."""
+        """Calls a tool of the client; None outside of a turn."""
         self.calls: dict[Any, asyncio.Task[ToolResult]] = {}
         """The waiting calls, by the id of the agent's request."""
         self.tools: dict[str, ToolSpec] = {}
@@ -76,12 +76,12 @@ class ToolEndpoint:
         self._on_close = on_close
 
     def offer(self, tools: Sequence[ToolSpec]) -> bool:
-        """Set the tools. Return whether they differ from those that the agent may have listed before."""
+        """Replace the tools. Return whether they differ from those that the agent may already have listed."""
         before, self.tools = self.tools, named_tools(tools)
         return bool(before) and self.tools != before
 
     def server(self, abilities: facts.Abilities) -> McpServer:
-        """Return the MCP server to configure in the agent."""
+        """Return this endpoint as an MCP server in the form that is sent to the agent."""
         if abilities.mcp_http:
             return McpHttp(type="http", name=NAME, url=self._url, headers=[])
         shim = self._shim
@@ -95,7 +95,7 @@ class ToolEndpoint:
 
 
 class ToolBridge:
-    """The MCP server, which runs while there are endpoints."""
+    """The MCP server for the clients' tools. It runs while there are endpoints."""
 
     def __init__(
         self, *, mint_token: Callable[[], str], shim: StdioShim, progress_interval: float = PROGRESS_INTERVAL
@@ -138,7 +138,7 @@ class ToolBridge:
     # ── requests to the server ──
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
-        """Serve one HTTP request. Answer 404 if there is no such endpoint."""
+        """Serve one HTTP request through ASGI. Answer 404 if its path is not that of an endpoint."""
         if scope["type"] != "http":
             return
         if self._running is None or self._endpoint_of(scope["path"]) is None:
@@ -177,7 +177,7 @@ class ToolBridge:
                 del endpoint.calls[context.request_id]
 
     async def cancel_calls(self, context: Any, handle: Any) -> Any:
-        """Middleware that cancels calls. The stateless server does not relate a cancellation to its request."""
+        """MCP middleware that cancels a call when the agent cancels its request. The server does not do this itself."""
         if context.method == "notifications/cancelled" and context.request is not None:
             endpoint = self._endpoint_of(context.request.url.path)
             call = endpoint.calls.get((context.params or {}).get("requestId")) if endpoint is not None else None
@@ -186,7 +186,7 @@ class ToolBridge:
         return await handle(context)
 
     async def _awaited(self, call: asyncio.Task[ToolResult], context: Any) -> ToolResult:
-        """Wait for a result and report progress meanwhile. If the agent disconnects, cancel the call."""
+        """Wait for the result of a call and report progress to the agent. If the agent disconnects, cancel the call."""
         beats = 0
         try:
             while not call.done():
@@ -200,7 +200,7 @@ class ToolBridge:
 
 
 class _McpServer:
-    """The running HTTP server."""
+    """The running HTTP server of the bridge."""
 
     def __init__(self, server: uvicorn.Server, manager: Any, listener: socket.socket) -> None:
         self.port: int = listener.getsockname()[1]
@@ -212,7 +212,7 @@ class _McpServer:
 
     @classmethod
     async def start(cls, bridge: "ToolBridge", tasks: Tasks) -> "_McpServer":
-        # In a thread: these imports are slow.
+        # In a thread, because these imports are slow.
         lowlevel = await asyncio.to_thread(importlib.import_module, "mcp.server.lowlevel")
         managers = await asyncio.to_thread(importlib.import_module, "mcp.server.streamable_http_manager")
         server = lowlevel.Server(NAME, version="1", on_list_tools=bridge.list_tools, on_call_tool=bridge.call_tool)
@@ -252,7 +252,7 @@ class _McpServer:
 
 
 class _EmbeddedServer(uvicorn.Server):
-    """A server without signal handlers, because the program has its own."""
+    """A uvicorn server without signal handlers, because the gateway has its own."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -260,7 +260,7 @@ class _EmbeddedServer(uvicorn.Server):
 
 
 def named_tools(tools: Sequence[ToolSpec]) -> dict[str, ToolSpec]:
-    """Return the tools by names that every agent and model accepts, without tools that only an upstream can run."""
+    """Return the tools by names that every agent and model accepts. Leave out tools that only an upstream can run."""
     found: dict[str, ToolSpec] = {}
     for tool in tools:
         if tool.hosted is not None:
@@ -281,7 +281,7 @@ async def _called(caller: CallTool, spec: ToolSpec, arguments: dict[str, Any]) -
 
 
 def _schema(spec: ToolSpec) -> dict[str, Any]:
-    """Return the schema with its type, which some clients omit."""
+    """Return the JSON schema of a tool's arguments. Add the type `object`, which some clients omit."""
     if spec.freeform:
         return _FREEFORM
     schema = dict(load(spec.schema))

@@ -1,9 +1,9 @@
-"""A turn: from a prompt to the end that the agent gives it, over as many legs as the client needs.
+"""A turn: from a prompt to the agent's answer to it, over as many legs as the client needs.
 
-`turn_state.py` describes the states of a turn and is the place to start reading. This module performs what belongs to
-the transitions. The turn receives every fact of its session: output of the agent becomes events, requests of the agent
-go to the person, to the client's own tool for questions, or into the conversation as text, and calls of the client's
-tools end the leg.
+`turn_state.py` describes the states of a turn and is the place to start reading. This module performs the actions of
+the transitions. A turn receives every fact (parsed message) of its session: output from the agent becomes events,
+requests from the agent go to the person, to the client's own tool for questions, or into the conversation as text, and
+calls to the client's tools end the leg.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from tieline.wire.shared.questions.client_tool import call_for, read_result
 
 GIVEN_UP = "The call was cancelled because the turn is over."
 MAX_BATCH_WAITS = 10
-"""An agent that keeps writing besides its calls delays the end of the leg by at most this many batch windows."""
+"""An agent that keeps sending output after a call delays the end of the leg by at most this many batch windows."""
 _SILENT_ENDINGS = {
     "max_turn_requests": "It reached its limit of requests in one turn.",
     "refusal": "It refused to continue.",
@@ -49,7 +49,7 @@ KNOWN_ENDINGS = frozenset(["end_turn", "max_tokens", "max_turn_requests", "refus
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
-    """The session and the services that a turn uses."""
+    """The session and the services that a turn uses. `give_back` is called with the agent when the turn is over."""
 
     session: AgentSession
     agent: Agent
@@ -59,7 +59,7 @@ class TurnContext:
 
 
 class AgentTurn:
-    """One turn of one session."""
+    """One turn of an agent session. Its events are read leg by leg."""
 
     def __init__(
         self, context: TurnContext, host: Host, fingerprint: RequestFingerprint, tools: Sequence[ToolSpec]
@@ -93,14 +93,14 @@ class AgentTurn:
         self._loop = asyncio.get_running_loop()
         self._timers = Timers(self._loop)
         self._active_at = self._loop.time()
-        """When the agent last sent something."""
+        """The time at which the agent last sent something."""
         self._batch_until = 0.0
-        """When output of the agent stops prolonging the batch window."""
+        """The time after which output from the agent no longer prolongs the batch window."""
         self._has_text = False
         """Whether the turn has produced text for the user."""
 
     def _advance(self, event: TurnEvent) -> bool:
-        """Change the state as the table says. Return False, and change nothing, if the event does not apply now."""
+        """Change the state according to `TRANSITIONS`. Return False if the event has no effect in the current state."""
         after = TRANSITIONS[self.state].get(event)
         if after is None:
             return False
@@ -111,17 +111,17 @@ class AgentTurn:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing comes after the events that are queued."""
+        """Whether the turn is over for the client: no events follow those that are already queued."""
         return self.state in OVER
 
     @property
     def is_parked(self) -> bool:
-        """Whether the turn continues while no leg is open."""
+        """Whether the turn continues although no leg is open."""
         return self.state in PARKED
 
     @property
     def awaits_answer(self) -> bool:
-        """Whether the next message of the conversation is an answer."""
+        """Whether the turn waits for the next message of the conversation as the answer to a question."""
         return self.state is TurnState.AWAITING_ANSWER
 
     @property
@@ -144,7 +144,7 @@ class AgentTurn:
         self._watch()
 
     def begin(self) -> None:
-        """Begin a leg. If the turn is over, the leg consists of what is queued."""
+        """Begin a leg. If the turn is over, the leg consists of the queued events."""
         self.queue.begin()
         if not self._advance(TurnEvent.LEG_BEGAN):
             return
@@ -160,7 +160,10 @@ class AgentTurn:
         return await self.queue.events()
 
     def answer(self, results: Sequence[ToolResult], words: str, fingerprint: RequestFingerprint | None) -> None:
-        """Submit tool results, and text of the user that came with them."""
+        """Pass tool results, and the text that the user sent with them, to the agent.
+
+        `fingerprint` is that of the request with the results, or None if there was no request.
+        """
         if fingerprint is not None:
             self._seen = fingerprint.history
             self.queue.take_texts()
@@ -168,13 +171,13 @@ class AgentTurn:
             self._followups.add(words)
 
     def set_tools(self, tools: Sequence[ToolSpec]) -> None:
-        """Set the client's tools."""
+        """Replace the tools that the client offers to the agent."""
         self._tools = tuple(tools)
         if self._session.endpoint is not None:
             self._session.endpoint.offer(tools)
 
     def take_answer(self, text: str, fingerprint: RequestFingerprint, host: Host) -> None:
-        """Take the next message of the conversation as the answer to the question that was put."""
+        """Take the user's message as the answer to the question that was written into the conversation."""
         self._advance(TurnEvent.ANSWERED)
         self._seen = fingerprint.history
         self.queue.take_texts()
@@ -184,14 +187,14 @@ class AgentTurn:
             self._settled(outcome)
 
     def leave(self) -> None:
-        """Cancel the turn when its client has left, or wait a while if the next message may be an answer."""
+        """Cancel the turn because its client has abandoned it. If a question waits for an answer, cancel it later."""
         if self.awaits_answer:
             self._timers.start("abandoned", self._context.settings.park_for, self.cancel)
         else:
             self.cancel()
 
     def cancel(self) -> None:
-        """Give up the turn. The session is free as soon as the agent has ended it."""
+        """Cancel the turn. Its session becomes free when the agent has ended the turn."""
         if not self._advance(TurnEvent.CANCELLED):
             return
         self._agent.machine.cancel(self._session.name)
@@ -199,7 +202,7 @@ class AgentTurn:
         self._finish(is_torn=True)
         self._timers.start("cancelling", self._context.settings.cancel_within, self._cancel_timed_out)
 
-    # ── facts and requests of the agent ──
+    # ── facts and requests from the agent ──
 
     def receive(self, fact: Fact) -> None:
         """Handle a fact of the session."""
@@ -226,7 +229,7 @@ class AgentTurn:
 
     def _permission(self, fact: facts.PermissionRequested) -> None:
         if self._session.is_for_client(fact.call):
-            # The client decides when its tool is called, and may ask its user then.
+            # The client itself decides whether to run its tool, and may ask its user.
             self._inbox.allow(fact)
             return
         self._translator.call(fact.call)
@@ -236,7 +239,7 @@ class AgentTurn:
         self._inbox.plan(fact, self.host.human)
 
     def _question(self, fact: facts.QuestionAsked) -> None:
-        """Submit a question to the person if present, else to the client's tool, else put it into the conversation."""
+        """Ask the person if present, else call the client's tool for questions, else ask in the conversation."""
         question = question_of(fact)
         if self.host.human.is_present:
             self._inbox.question(question, self.host.human)
@@ -268,14 +271,14 @@ class AgentTurn:
         self._host_requests.serve(fact, self.host)
 
     def _decline(self, fact: Fact) -> None:
-        """Refuse a request of the agent after the end of the turn."""
+        """Refuse a request that the agent sends after the end of the turn."""
         if isinstance(fact, facts.AgentRequest):
             self._agent.machine.refuse(fact.number, "the turn is over")
 
     # ── questions in the conversation ──
 
     def _put_question(self) -> None:
-        """End the leg with the next question, if there is one and the leg has no calls to deliver."""
+        """End the leg with the next question as text, if there is one and the leg has no calls to deliver."""
         if self._interview and self._advance(TurnEvent.QUESTION_PUT):
             self.queue.text(self._interview.text(), message="question")
             self._end_leg(Finished(reason=StopReason.END_TURN))
@@ -286,7 +289,7 @@ class AgentTurn:
             self._followups.add(outcome.text)
         self._put_question()
 
-    # ── calls of the client's tools ──
+    # ── calls to the client's tools ──
 
     async def _call(self, spec: ToolSpec, arguments: str) -> ToolResult:
         """Call a tool of the client and wait for its result."""
@@ -324,7 +327,7 @@ class AgentTurn:
     # ── the end ──
 
     def _conclude(self, fact: facts.TurnEnded | facts.RequestRefused) -> None:
-        """End the turn after the agent has answered the prompt."""
+        """Handle the agent's answer to the prompt: send the next follow-up, or end the turn."""
         if self.state is TurnState.CANCELLING:
             self._advance(TurnEvent.AGENT_ENDED)
             self._timers.stop("cancelling")
@@ -363,7 +366,7 @@ class AgentTurn:
             self.queue.note("stop_reason", f"the agent ended the turn with {fact.stop_reason!r}")
 
     def _explain(self, why: str) -> None:
-        """Add the reason why the turn ended, if the agent gave none."""
+        """Write a text for the user that says why the agent stopped, unless `why` is empty."""
         if why:
             self.queue.text(f"The agent stopped here. {why}", message="ending")
 
@@ -381,7 +384,10 @@ class AgentTurn:
         self._session.histories = (self._seen, *self._before) if is_torn else (self._seen,)
 
     def _finish(self, *, is_torn: bool) -> None:
-        """Stop everything that belongs to a live turn."""
+        """Stop the timers, inbox items and client calls of the turn.
+
+        `is_torn` says that the turn was cut off, so that the client may not have seen all of its output.
+        """
         self._timers.stop_all()
         if self._session.endpoint is not None:
             self._session.endpoint.caller = None

@@ -1,8 +1,8 @@
-"""The inbox items of one turn: approvals, plan reviews and questions of an agent.
+"""The inbox items of one turn: approvals, plan reviews and questions from an agent.
 
 Each item waits until it is decided, and the decision is sent to the agent. An approval shows the agent's own options
-and is answered with the id of one. If nobody answers, the option that rejects is chosen: most agents take a cancelled
-permission as the end of the whole turn.
+and is answered with the id of one of them. If nobody answers, an option that rejects is chosen instead of cancelling
+the request, because most agents end the whole turn after a cancelled permission request.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _FOLDER_FIELDS = ("cwd", "workdir", "working_directory", "directory")
 
 
 class TurnInbox:
-    """The inbox items of one turn."""
+    """Submits requests from an agent to the inbox during one turn, and sends the decisions to the agent."""
 
     def __init__(
         self,
@@ -45,7 +45,10 @@ class TurnInbox:
         rules: ActionRules | None = None,
         folder: str = "",
     ) -> None:
-        """`feedback` receives the text of a denial, and whether the agent got it with the answer."""
+        """`note` adds a note to the leg. Relative paths of calls are resolved against `folder`, unless it is empty.
+
+        `feedback` is called with the user's text for a denial, and whether the agent received it with the answer.
+        """
         self._agent = agent
         self._rules = rules
         self._folder = folder
@@ -57,11 +60,11 @@ class TurnInbox:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether an item is open."""
+        """Whether an item waits for a decision."""
         return bool(self._pending)
 
     def permission(self, request: facts.PermissionRequested, human: Human, draft: PlanDraft) -> None:
-        """Submit a permission request. One that leaves plan mode becomes a plan review."""
+        """Submit a permission request as an approval, or as a plan review if the agent wants to leave plan mode."""
         if request.call.kind == "switch_mode":
             self._begin(request.number, self._exit_plan(request, human, draft), "a plan")
         else:
@@ -76,11 +79,11 @@ class TurnInbox:
         self._begin(question.number, self._fill(question, human), "a question")
 
     def allow(self, request: facts.PermissionRequested) -> None:
-        """Allow a request without asking."""
+        """Allow a permission request without asking the user."""
         self._choose(request.number, first_option(request.options, ALLOW))
 
     def withdraw(self, number: int) -> None:
-        """Withdraw an item."""
+        """Withdraw the item with this number, if it is open."""
         self._pending.withdraw(number)
 
     def close(self) -> None:
@@ -98,7 +101,7 @@ class TurnInbox:
         ruling = NO_RULING if self._rules is None else await self._rules.judge(self._action(request.call))
         if self._is_settled(request, ruling):
             return
-        # In a thread: the diff of a large change takes a while.
+        # In a thread, because computing the diff of a large change takes a while.
         answer = await human.permit(await asyncio.to_thread(permission_of, request, ruling))
         if answer.option is None:
             self._denied(request, answer.reason or "nobody allowed it")
@@ -114,7 +117,10 @@ class TurnInbox:
         return _action_in(self._folder, call) if self._folder else action_of(call)
 
     def _is_settled(self, request: facts.PermissionRequested, ruling: Ruling) -> bool:
-        """Answer as the rules decide. Return False if the user has to decide, or no option matches the rules."""
+        """Answer a request as the rules decided. Return False if the user has to decide.
+
+        The user also decides if the rules allow the action but the agent offers no option that allows it.
+        """
         if ruling.decision == "ask":
             return False
         option = first_option(request.options, ALLOW if ruling.decision == "allow" else REJECT)
@@ -143,8 +149,8 @@ class TurnInbox:
 
     async def _propose(self, request: facts.PlanProposed, human: Human) -> None:
         steps = plan_of(request.entries).entries
-        number = plan_review(request.plan, name=request.name, overview=request.overview, steps=steps)
-        review = await human.review(number)
+        item = plan_review(request.plan, name=request.name, overview=request.overview, steps=steps)
+        review = await human.review(item)
         self._reviewed(review, is_sent=True)
         self._agent.machine.answer_plan(request.number, "accepted" if review.approved else "rejected", review.feedback)
         self._agent.push()
@@ -159,7 +165,7 @@ class TurnInbox:
         self.answer(question, await human.fill(question.form))
 
     def answer(self, question: AgentQuestion, filled: QuestionAnswer) -> None:
-        """Send the answer to a question."""
+        """Send the answer to a question to the agent."""
         if filled.action != "accept":
             self._note("question_declined", filled.reason or filled.action)
             self._refused("The question was not answered", filled.reason)
@@ -172,7 +178,7 @@ class TurnInbox:
 
 
 def first_option(options: Sequence[facts.PermissionOption], kinds: Sequence[str]) -> str | None:
-    """Return the id of the first option, by the order of `kinds`, or None."""
+    """Return the id of the option whose kind comes first in `kinds`, or None if no option has one of these kinds."""
     for kind in kinds:
         for option in options:
             if option.kind == kind:
@@ -180,11 +186,11 @@ def first_option(options: Sequence[facts.PermissionOption], kinds: Sequence[str]
     return None
 
 
-# ── What the rules decide about ──────────────────────────────────────────────────────────────────
+# ── Actions for the rules to judge ───────────────────────────────────────────────────────────────
 
 
 def _action_in(folder: str, call: facts.AgentCall) -> AgentAction:
-    """Return the action of a call, with paths relative to this folder."""
+    """Return the action of a call, with relative paths resolved against this folder."""
     action = action_of(call)
     return action._replace(
         paths=tuple(posixpath.join(folder, path) for path in action.paths),
@@ -194,7 +200,7 @@ def _action_in(folder: str, call: facts.AgentCall) -> AgentAction:
 
 
 def action_of(call: facts.AgentCall) -> AgentAction:
-    """Return the action of a call, as far as it is known."""
+    """Return the action that a call would perform, as far as the agent reports it."""
     given = input_of(call)
     reported = [place.path for place in call.locations] + [diff.path for diff in call.diffs]
     folders = [given.get(name) for name in _FOLDER_FIELDS]
@@ -216,7 +222,7 @@ def _named_paths(given: Mapping[str, Any]) -> list[str]:
 
 
 def _hints(call: facts.AgentCall) -> Iterator[str]:
-    """Yield texts that may contain the command, if it is not in the structured input."""
+    """Yield texts of a call that may contain its command, for calls without a command in the structured input."""
     if command := command_of(call):
         yield command
     if call.kind == "execute":

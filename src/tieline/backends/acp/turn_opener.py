@@ -1,8 +1,8 @@
 """Begins turns: finds the agent and the session for a request, opens and configures the session, sends the prompt.
 
-A request that continues a session is appended to it. If the process of that session has ended, the session is resumed
-or loaded in a new one. If that is not possible, and for any other request, a new session receives the whole
-conversation.
+If a request continues a known session, only its new messages are sent. If the process of that session has ended, the
+session is resumed or loaded in a new process. If that is not possible, and for any other request, a new session
+receives the whole conversation.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ SendRequest = Callable[[ClientSide], int]
 
 @dataclass(frozen=True, slots=True)
 class _TurnRequest:
-    """A request, and what was derived from it."""
+    """A request and the values derived from it."""
 
     request: Request
     host: Host
@@ -78,9 +78,9 @@ class TurnOpener:
         self._store = store
         self._loading: asyncio.Task[None] | None = None
         self._commands: dict[str, tuple[str, ...]] = {}
-        """The commands with which agents were started."""
+        """The command that starts each agent, by agent id."""
         self._conversation_numbers = count(1)
-        """Numbers for conversations with a process of their own."""
+        """Numbers that identify conversations with a process of their own."""
         self.fleet = Fleet(settings, runtime.tasks, self._agent_ended)
         self.sessions = SessionIndex(settings.sessions, self._forgotten, self._seen)
 
@@ -91,7 +91,7 @@ class TurnOpener:
         self._places.of(request, agent)
 
     async def begin(self, request: Request, host: Host) -> AgentTurn:
-        """Begin a turn, or continue one whose question this request answers. Raise GatewayError."""
+        """Begin a turn, or continue the turn whose question this request answers. Raise GatewayError on failure."""
         opening = self._parsed(request, host)
         await self._load()
         session = self.sessions.find(opening.spec.id, opening.workplace, opening.fingerprint)
@@ -101,19 +101,19 @@ class TurnOpener:
             turn.take_answer(latest_user_text(request.messages), opening.fingerprint, host)
             return turn
         if turn is not None and turn.is_parked:
-            # The user continues without the results that it waits for.
+            # The user continues the conversation without the results that the turn waits for.
             turn.cancel()
         if session is None:
             return await self._begin_new(_session(opening), opening)
         await session.hold(self._settings.queue_within)
         if seen_parts(session, opening.fingerprint) is None:
-            # Another request has continued it meanwhile.
+            # Another request has continued the session in the meantime.
             session.release()
             return await self._begin_new(_session(opening), opening)
         return await self._begin_held(session, opening)
 
     async def aclose(self) -> None:
-        """End all agents. Stored sessions remain."""
+        """End all agent processes and close all sessions. Stored sessions remain stored."""
         await self.fleet.aclose()
         for session in self.sessions:
             self._close(session)
@@ -144,7 +144,7 @@ class TurnOpener:
         return spec, found.command
 
     async def _load(self) -> None:
-        """Load the stored sessions once, before the first request. A cancelled request does not cancel this."""
+        """Load the stored sessions once, before the first request. A cancelled request does not cancel the loading."""
         if self._store is None:
             return
         if self._loading is None:
@@ -164,7 +164,7 @@ class TurnOpener:
         return await self._begin_held(session, opening)
 
     async def _begin_held(self, session: AgentSession, opening: _TurnRequest) -> AgentTurn:
-        """Begin a turn in a session that is held."""
+        """Begin a turn in a session that the caller holds."""
         if opening.tools and self._bridge is not None:
             session.separate(next(self._conversation_numbers))
         try:
@@ -195,7 +195,7 @@ class TurnOpener:
         return turn
 
     def _abandon(self, session: AgentSession, agent: Agent) -> None:
-        """Release session and agent after a failure. A session that has seen nothing is dropped."""
+        """Release session and agent after a failure. Close the session if it has seen no messages."""
         session.release()
         self.fleet.give_back(agent)
         if not session.histories:
@@ -204,14 +204,14 @@ class TurnOpener:
     # ── opening a session ──
 
     async def _opened(self, session: AgentSession, agent: Agent, tools: Sequence[ToolSpec], turn: AgentTurn) -> bool:
-        """Open a session with this agent if necessary. Return whether the session contains the conversation."""
-        wants_seat = bool(tools) and self._bridge is not None
+        """Open a session with this agent if necessary. Return whether it already contains the conversation."""
+        wants_endpoint = bool(tools) and self._bridge is not None
         is_there = session.is_open and session.agent is agent
-        if is_there and (session.endpoint is not None or not wants_seat):
+        if is_there and (session.endpoint is not None or not wants_endpoint):
             if session.endpoint is not None and session.endpoint.offer(tools):
                 turn.queue.note("tools", "the client's tools changed; the agent may still use the earlier ones")
             return True
-        if wants_seat and session.endpoint is None and self._bridge is not None:
+        if wants_endpoint and session.endpoint is None and self._bridge is not None:
             session.endpoint = await self._bridge.open()
         servers = self._places.servers(session.process_key.workplace, agent.about.abilities, agent.spec.title)
         if session.endpoint is not None:
@@ -224,7 +224,7 @@ class TurnOpener:
         return False
 
     async def _reopened(self, session: AgentSession, agent: Agent, servers: Sequence[McpServer]) -> bool:
-        """Reopen a session, if the agent can. Return whether that succeeded."""
+        """Resume or load a session in this process, if the agent supports that. Return whether it succeeded."""
         abilities, name, cwd = agent.about.abilities, session.name, session.process_key.workplace.folder
         await self._closed_before(session)
         attempts: list[SendRequest] = []
@@ -241,7 +241,7 @@ class TurnOpener:
         return False
 
     async def _closed_before(self, session: AgentSession) -> None:
-        """Close a session before it is reopened, perhaps in another process."""
+        """Close a session where it is open now, before it is reopened, perhaps in another process."""
         agent, name = session.agent, session.name
         if agent is not None and not agent.is_over:
             if agent.about.abilities.close:
@@ -261,7 +261,7 @@ class TurnOpener:
             session.opened(answer, agent)
 
     async def _logged_in(self, agent: Agent) -> bool:
-        """Log in with the configured method. Return whether that succeeded."""
+        """Log in with the configured method, if the agent offers it. Return whether that succeeded."""
         method = agent.spec.method
         if not method or method not in {login.id for login in agent.about.logins}:
             return False
@@ -271,7 +271,10 @@ class TurnOpener:
     # ── modes, models, options ──
 
     async def _set(self, requested: RequestedOptions, session: AgentSession, agent: Agent) -> None:
-        """Apply what a request selects. An unchanged selection is not applied again: the agent may have changed it."""
+        """Set the mode, the model and the options that a request selects.
+
+        If the previous request selected the same values, set nothing, because the agent may have changed them since.
+        """
         if requested == session.requested:
             return
         for setting in option_resets(session.first, session.state, requested, session.requested):
@@ -296,18 +299,18 @@ class TurnOpener:
     # ── end of sessions and agents ──
 
     def _seen(self, session: AgentSession) -> None:
-        """Store a session that has seen more."""
+        """Store a session whose history has changed."""
         if self._store is not None:
             self._store.save(session)
 
     def _forgotten(self, session: AgentSession) -> None:
-        """Drop a session that was evicted."""
+        """Close a session that was evicted, and remove it from the store."""
         if self._store is not None:
             self._store.forget(session)
         self._close(session)
 
     def _close(self, session: AgentSession) -> None:
-        """Close a session for good."""
+        """Close a session for good, and end its process if no other session can use it."""
         agent = session.agent
         self._release_terminals(session)
         if agent is not None and not agent.is_over and agent.about.abilities.close:
@@ -316,7 +319,7 @@ class TurnOpener:
         self.fleet.end_process(session.process_key)
 
     async def _closed(self, agent: Agent, name: str) -> None:
-        # Errors do not matter: an agent that cannot answer has no open session.
+        # Errors do not matter: an agent that cannot answer no longer has the session open.
         with contextlib.suppress(GatewayError):
             await agent.request(lambda machine: machine.close_session(name), self._settings.open_within)
 
@@ -344,7 +347,7 @@ def _session(opening: _TurnRequest) -> AgentSession:
 
 
 def _after(setting: OptionChange, state: SessionOptions) -> SessionOptions:
-    """Return the options after a change, for agents that do not report it."""
+    """Compute the options of a session after a change, because some agents do not report the new values."""
     if setting.how == "mode":
         return replace(state, modes=state.modes and replace(state.modes, current=str(setting.value)))
     if setting.how == "model":

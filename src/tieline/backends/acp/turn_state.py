@@ -7,19 +7,19 @@ A turn begins with a prompt to the agent and ends with the agent's answer to tha
 HTTP request and the events that answer it. The agent keeps working whether a leg is open or not, so the state of a turn
 tells two things: whether a leg is open, and who has to act next.
 
-- Before and between legs (`BETWEEN_LEGS`) events are queued for the next leg. A leg that ended with calls of the
+- Before and between legs (`BETWEEN_LEGS`) events are queued for the next leg. A leg that ended with calls to the
   client's tools leaves the turn in this state; the calls themselves wait in `client_calls.py`.
-- While a leg is open it streams (`STREAMING`). The first call of a client's tool opens a short window (`BATCHING`), so
+- While a leg is open it streams (`STREAMING`). The first call to a client's tool opens a short window (`BATCHING`), so
   that calls made together reach the client together; when the window closes, the leg ends.
-- A question without a person or a client's tool to answer it ends the leg as text (`AWAITING_ANSWER`); the next
-  message of the conversation is the answer.
-- A turn is cancelled when its client leaves, or when it fails while the agent still works on it. For the client it is
-  over, but the session stays taken until the agent has ended the turn (`CANCELLING`) and its late updates have arrived
-  (`SETTLING`).
+- If neither a person nor a client's tool can answer a question, the leg ends with the question as text
+  (`AWAITING_ANSWER`), and the next message of the conversation is the answer.
+- A turn is cancelled when its client abandons it, or when it fails while the agent still works on it. For the client
+  the turn is over, but its session stays busy until the agent has ended the turn (`CANCELLING`) and late updates have
+  arrived (`SETTLING`).
 - `CLOSED` is final: the session is free for the next turn.
 
-`TRANSITIONS` is the whole machine. An event without an entry for the current state has no effect: client, agent and
-timers race with each other, so a late event is normal and not an error.
+`TRANSITIONS` is the complete state machine. An event without an entry for the current state has no effect: client,
+agent and timers race with each other, so a late event is not an error.
 """
 
 from collections.abc import Mapping
@@ -28,58 +28,59 @@ from types import MappingProxyType
 
 
 class TurnState(Enum):
-    """Where a turn is."""
+    """The states of a turn."""
 
     NEW = auto()
-    """The session is being opened; nothing was sent."""
+    """The session is being opened; the prompt has not been sent."""
     BETWEEN_LEGS = auto()
-    """The agent works and no leg is open."""
+    """The agent is working and no leg is open."""
     STREAMING = auto()
-    """A leg is open."""
+    """A leg is open and receives the agent's output."""
     BATCHING = auto()
-    """A leg is open and ends soon, because the agent called a tool of the client."""
+    """A leg is open and will end soon, because the agent called a tool of the client."""
     AWAITING_ANSWER = auto()
-    """A leg ended with a question as text; the next message answers it."""
+    """A leg ended with a question as text; the next message of the conversation answers it."""
     CANCELLING = auto()
-    """The agent was asked to stop and has not ended the turn."""
+    """The agent was asked to cancel the turn and has not ended it yet."""
     SETTLING = auto()
-    """The agent has ended a cancelled turn; late updates are dropped."""
+    """The agent has ended a cancelled turn; its late updates are dropped."""
     CLOSED = auto()
-    """The session is free."""
+    """The turn is over and its session is free."""
 
 
 class TurnEvent(Enum):
-    """What happens to a turn."""
+    """The events that may change the state of a turn."""
 
     PROMPTED = auto()
-    """The prompt was sent."""
+    """The prompt was sent to the agent."""
     LEG_BEGAN = auto()
-    """The client takes events."""
+    """A leg began: a client reads the events of the turn."""
     CALL_MADE = auto()
     """The agent called a tool of the client."""
     BATCH_ENDED = auto()
-    """The window for further calls closed with calls to deliver."""
+    """The batch window closed, and there are calls to deliver to the client."""
     BATCH_EMPTIED = auto()
-    """The window closed, but the agent has given up its calls."""
+    """The batch window closed, but the agent has cancelled its calls."""
     QUESTION_PUT = auto()
-    """A question was written as text."""
+    """A question was written into the conversation as text."""
     ANSWERED = auto()
-    """The next message of the conversation has come."""
+    """The message that answers the question has arrived."""
     WITHDRAWN = auto()
-    """The agent no longer needs the answer."""
+    """The agent no longer needs an answer to its question."""
     CANCELLED = auto()
-    """The client has left, or the turn has failed while the agent still works on it."""
+    """The client has abandoned the turn, or the turn has failed while the agent still works on it."""
     AGENT_ENDED = auto()
-    """The agent answered the prompt, refused it, or died."""
+    """The agent answered the prompt or refused it, or its process ended."""
     CANCEL_TIMED_OUT = auto()
-    """The agent ignored the cancellation."""
+    """The agent did not end the cancelled turn in time."""
     SETTLED = auto()
     """The pause after a cancelled turn is over."""
 
 
 _ENDS = {
-    # The agent may end the turn while its own requests are open: permission_oddities.dialogue (it ends the turn with a
-    # permission open), the_end.dialogue (it dies). With no leg open, the ending is queued for the next one.
+    # The agent may end the turn while its own requests are open: permission_oddities.dialogue (it answers the prompt
+    # while a permission request is open), the_end.dialogue (it dies). If no leg is open, the ending is queued for the
+    # next leg.
     TurnEvent.AGENT_ENDED: TurnState.CLOSED,
     # session/cancel has no reply. The turn ends with the answer to the prompt, and until then the agent may still send
     # updates and requests: cancel.dialogue.
@@ -105,7 +106,7 @@ TRANSITIONS: Mapping[TurnState, Mapping[TurnEvent, TurnState]] = MappingProxyTyp
         TurnState.AWAITING_ANSWER: {
             TurnEvent.ANSWERED: TurnState.BETWEEN_LEGS,
             # forms.dialogue: the agent withdraws a question with $/cancel_request, or reports with
-            # elicitation/complete that the user has visited its address.
+            # elicitation/complete that the user has visited its URL.
             TurnEvent.WITHDRAWN: TurnState.BETWEEN_LEGS,
             # The client continues without an answer, with results of earlier calls: the new leg repeats the question.
             # test_acp_turn_state.py, test_a_leg_that_begins_without_an_answer_repeats_the_question.
@@ -127,6 +128,6 @@ TRANSITIONS: Mapping[TurnState, Mapping[TurnEvent, TurnState]] = MappingProxyTyp
 LEG_OPEN = frozenset([TurnState.STREAMING, TurnState.BATCHING])
 """The states in which a leg is open."""
 PARKED = frozenset([TurnState.BETWEEN_LEGS, TurnState.AWAITING_ANSWER])
-"""The states in which the turn continues without a leg."""
+"""The states in which the turn continues although no leg is open."""
 OVER = frozenset([TurnState.CANCELLING, TurnState.SETTLING, TurnState.CLOSED])
-"""The states in which no event reaches the client any more, except those already queued."""
+"""The states in which the turn is over for the client, except for events that are already queued."""

@@ -35,7 +35,7 @@ class Workplace(Value):
 
 
 class Workplaces:
-    """The configured folders and servers. `usual` holds the default folder of each agent."""
+    """The configured folders and MCP servers. `usual` holds the default folder of each agent."""
 
     def __init__(self, usual: Mapping[str, str], folders: Mapping[str, str], servers: Mapping[str, ToolServer]) -> None:
         self._usual = usual
@@ -54,12 +54,15 @@ class Workplaces:
         return Workplace(folder=path, servers=tuple(sorted(set(servers))))
 
     def has(self, workplace: Workplace, agent: str) -> bool:
-        """Return whether a workplace can still be selected."""
+        """Return whether the folder and the MCP servers of a workplace are still configured."""
         folders = (self._usual.get(agent), *self._folders.values())
         return workplace.folder in folders and all(name in self._servers for name in workplace.servers)
 
     def servers(self, workplace: Workplace, abilities: facts.Abilities, title: str) -> list[McpServer]:
-        """Return the servers to configure in an agent. Raise BadRequest for one that it does not support."""
+        """Return the MCP servers of a workplace in the form that is sent to an agent.
+
+        Raise BadRequest for a server that the agent does not support. `title` is the agent's name in the message.
+        """
         return [self._server(name, abilities, title) for name in workplace.servers]
 
     def _server(self, name: str, abilities: facts.Abilities, title: str) -> McpServer:
@@ -74,7 +77,7 @@ class Workplaces:
 
 
 def _selected(request: Request) -> tuple[str | None, Sequence[str]]:
-    """Return the names that a request selects. Headers take precedence over metadata."""
+    """Return the names of the folder and the MCP servers that a request selects. Headers override metadata."""
     metadata = _metadata(request)
     chosen = request.selection
     folder = chosen.folder if chosen is not None and chosen.folder is not None else metadata.get(FOLDER)

@@ -1,11 +1,11 @@
 """The account in use: provides a valid token, and renews it when needed.
 
 There is only one refresh at a time. It is a task of its own, not cancelled with the request that started it, because
-the service may already have replaced the old tokens. All waiting requests get its result. A failure is kept for a
-moment, so that a service that is down or refuses is not asked again at once.
+the service may already have replaced the old tokens. All waiting requests share its result. A failure is remembered for
+a few seconds, so that a service that is down, or has refused, is not called again at once.
 
-A stored login belongs to the store. The store is read before the service is asked, because another gateway may have
-refreshed the login, or `tieline login` or `tieline logout` may have been run.
+If the login is stored, the store is read before the service is called, because another gateway may have refreshed the
+login, or `tieline login` or `tieline logout` may have been run.
 """
 
 import asyncio
@@ -27,16 +27,19 @@ MARGIN = 300.0
 """A token that expires within this many seconds is renewed before use."""
 
 NEW = 60.0
-"""For this many seconds a new token is used even if it seems expired: the clock of this machine may be wrong."""
+"""For this many seconds a new token is used even if it seems to be expired: the clock of this machine may be wrong."""
 
 QUIET = 10.0
-"""How many seconds a failed refresh counts before the service is asked again."""
+"""For this many seconds after a failed refresh, the failure is reported again without calling the service."""
 
 Clock = Callable[[], float]
 
 
 class Account:
-    """Tokens of one account, from a stored login, an API key or a fixed token; `clock` returns seconds since 1970."""
+    """Provides the tokens of one account, from a stored login, an API key or a fixed token.
+
+    `clock` returns seconds since 1970.
+    """
 
     def __init__(
         self, api: AuthApi, tokens: LoginTokens | None, *, clock: Clock, store: LoginStore | None = None
@@ -53,21 +56,21 @@ class Account:
 
     @classmethod
     def stored(cls, api: AuthApi, store: LoginStore, *, clock: Clock) -> "Account":
-        """Use the login in the store, which is read when first needed."""
+        """Create an account that uses the login in a store. The store is read when a token is first needed."""
         return cls(api, None, clock=clock, store=store)
 
     @classmethod
     def with_key(cls, api: AuthApi, key: str, *, clock: Clock) -> "Account":
-        """Exchange an API key for tokens; nothing is stored."""
+        """Create an account that exchanges an API key for tokens. The tokens are not stored."""
         return cls(api, _checked("API key", api_key=key.strip(), origin="key"), clock=clock)
 
     @classmethod
     def fixed(cls, api: AuthApi, token: str, *, clock: Clock) -> "Account":
-        """Use a token that cannot be renewed."""
+        """Create an account with a token that cannot be renewed."""
         return cls(api, _checked("token", access=bare(token), origin="fixed"), clock=clock)
 
     async def token(self) -> str:
-        """Return a token that is valid for the next minutes; raise GatewayError if there is none."""
+        """Return a valid access token, renewed if necessary. Raise GatewayError if there is none."""
         if self._tokens is not None and self._is_fresh(self._tokens):
             return self._tokens.access
         failure = await self._renewed()
@@ -79,7 +82,7 @@ class Account:
         raise _error(failure)
 
     async def renew(self, stale: str) -> str:
-        """Return another token than `stale`, which the service has refused; raise GatewayError if there is none."""
+        """Return a token other than `stale`, which the service has refused. Raise GatewayError if there is none."""
         if self._tokens is None or self._tokens.access == stale:
             self._refused = stale
         elif self._is_fresh(self._tokens):
@@ -90,7 +93,10 @@ class Account:
         return self._tokens.access
 
     async def peek(self) -> LoginTokens:
-        """Return the tokens, valid or not, for display; an API key is exchanged to find out its account."""
+        """Return the tokens for display, even if they have expired. Raise GatewayError if there is no login.
+
+        An API key is exchanged for tokens, to find out its account.
+        """
         if self._tokens is None:
             await self._look()
         if self._tokens is None:
@@ -100,13 +106,13 @@ class Account:
         return self._tokens
 
     async def aclose(self) -> None:
-        """Cancel a refresh that is under way."""
+        """Cancel a running refresh."""
         await self._tasks.aclose()
 
     # ── one refresh at a time ──
 
     async def _renewed(self) -> Failed | None:
-        """Wait for the refresh under way, or for a new one; return its failure, if any."""
+        """Wait for the running refresh, or start one and wait for it. Return its failure, if any."""
         flight = self._flight
         if flight is None or flight.done():
             flight = self._flight = self._tasks.start(self._renew(), "cursor-refresh")
@@ -132,7 +138,10 @@ class Account:
         return await self._ask(tokens)
 
     async def _take_stored(self) -> Failed | None:
-        """Read the store. If it is unreadable, the current tokens stay; if it is empty, the user has logged out."""
+        """Take newer tokens from the store. If it is empty, the user has logged out: drop the current tokens.
+
+        If the store is unreadable, keep the current tokens. Return the failure if there are none.
+        """
         if self._store is None:
             return None
         try:
@@ -193,7 +202,7 @@ _SPENT = Failed(
 
 
 def _error(failure: Failed) -> GatewayError:
-    """Return a new exception; a shared one would collect the tracebacks of all requests."""
+    """Return a new exception for a failure. A shared exception would collect the tracebacks of all requests."""
     return GatewayError(
         failure.kind,
         failure.message,
@@ -209,5 +218,5 @@ def _checked(what: str, **fields: object) -> LoginTokens:
     except ValueError:
         tokens = LoginTokens()
     if not (tokens.access or tokens.api_key):
-        raise GatewayError("unauthorized", f"The Cursor {what} that was set is none: look for stray characters in it.")
+        raise GatewayError("unauthorized", f"The configured Cursor {what} is not valid: check it for stray characters.")
     return tokens

@@ -3,14 +3,14 @@
 Theory of operation
 -------------------
 
-An attempt reads for as long as it lives, whether a leg is open or not, so that the service is always answered. Events
-gather until `events` takes them; if too many wait, reading pauses. Messages are sent in the order in which the machine
-put them out, by as many senders at once as the pipe has lanes. Questions for a person are tasks beside it, and end with
-it.
+An attempt reads from its pipe until it is closed, whether a leg is open or not, so that the service is always answered.
+Events are queued until `events` returns them; if too many are queued, reading pauses. Messages are sent in the order in
+which the machine produced them, by as many parallel senders as the pipe has lanes. Each question for a person waits in
+a task of its own, which is cancelled when the attempt is closed.
 
 While a leg is open (`WATCHED`) the service has to make progress; between two legs (`PARKED`) it may wait as long as the
-client does. Every failure goes through the machine, which knows whether there is a leg to report it; only a stream that
-could not be opened is reported by the attempt itself, as its one event. A closed attempt ignores everything.
+client does. Every failure is passed to the machine, which knows whether there is a leg to report it. Only a stream that
+could not be opened is reported by the attempt itself, as its only event. A closed attempt ignores all events.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ from tieline.wire.cursor.run.states import transition_table
 HEARTBEAT = 5.0
 EXEC_HEARTBEAT = 3.0
 MAX_EVENTS = 4096
-"""How many events may wait to be taken before reading pauses, and with it the service."""
+"""How many events may be queued before reading pauses, which slows down the service too."""
 
 
 class AttemptState(Enum):
-    """Where an attempt stands."""
+    """The states of an attempt."""
 
     OPENING = "opening"
     """The stream is not open yet."""
@@ -46,17 +46,17 @@ class AttemptState(Enum):
     PARKED = "parked"
     """No leg is open: the service may wait."""
     CLOSED = "closed"
-    """Nothing is sent any more, and nothing more will come."""
+    """Nothing is sent or received any more."""
 
 
 class AttemptEvent(Enum):
-    """What changes the state of an attempt."""
+    """The events that change the state of an attempt."""
 
     LEG_BEGINS = "leg begins"
-    """The stream is open and serves a leg, the first or another."""
+    """The first or a later leg begins on the open stream."""
     LEG_ENDS = "leg ends"
     CLOSED = "closed"
-    """The stream has ended, something failed, or the run gives the attempt up."""
+    """The stream has ended, something has failed, or the run has given up the attempt."""
 
 
 # Names after "Seen in" are tests in tests/backends that require the transition.
@@ -82,7 +82,7 @@ ATTEMPT_TRANSITIONS = transition_table(
 
 
 class Attempt:
-    """A machine and its pipe; `human` is asked what the machine holds for a person."""
+    """One attempt of a run: a state machine and its pipe. `human` answers the inbox items of the machine."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Attempt:
         return self._state is AttemptState.CLOSED
 
     async def begin(self) -> None:
-        """Send the run request and wait for the stream; a failure is the only event then."""
+        """Send the run request and wait until the stream is open. A failure becomes the only event of the attempt."""
         try:
             await self._pipe.begin(self.machine.outbox())
         except (PipeError, StreamRefused) as error:
@@ -139,7 +139,7 @@ class Attempt:
         self._every("exec heartbeat", EXEC_HEARTBEAT, self._exec_beat)
 
     async def events(self) -> list[Event]:
-        """Return the events since the last call, and wait for some if need be; none if the attempt is closed."""
+        """Wait for events, and return those since the last call. Return an empty list if the attempt is closed."""
         while not self._events:
             if self.is_closed:
                 return []
@@ -153,17 +153,17 @@ class Attempt:
         return events
 
     def watch(self) -> None:
-        """Expect progress of the service from now on: a leg is open."""
+        """Expect the service to make progress from now on, because a leg is open."""
         self._change(AttemptEvent.LEG_BEGINS)
         self._restart_watch()
 
     def unwatch(self) -> None:
-        """Stop expecting progress: no leg is open."""
+        """Stop expecting the service to make progress, because no leg is open."""
         self._change(AttemptEvent.LEG_ENDS)
         self._cancel_timer("watch")
 
     def push(self) -> None:
-        """Send what the machine has put out, and set the timer that it asks for."""
+        """Send the messages that the machine has produced, and set the timer that it requests."""
         self._to_send += self.machine.outbox()
         if self._to_send and len(self._senders) < self._pipe.lanes and not self.is_closed:
             sender = self._tasks.start(self._send(), "sending to a run")
@@ -172,7 +172,7 @@ class Attempt:
         self._arm()
 
     def add_events(self, events: Sequence[Event]) -> None:
-        """Add events for `events` to return."""
+        """Queue events, which `events` will return."""
         if not events:
             return
         self._events += events
@@ -181,7 +181,7 @@ class Attempt:
         self._wake_waiter()
 
     def close(self) -> None:
-        """End the attempt at once."""
+        """End the attempt at once: stop its tasks and timers, and close the stream."""
         self._change(AttemptEvent.CLOSED)
         for timer in self._timers.values():
             timer.cancel()
@@ -215,7 +215,7 @@ class Attempt:
                 self.add_events(machine.receive_eof(pipe.trailers))
         except PipeError as error:
             self.add_events(machine.receive_failure(self._failed(error)))
-        # What the machine put out at the very end is of no use any more.
+        # Messages that the machine produced at the very end are no longer needed.
         self._reading = None
         self.close()
         self._wake_waiter()
@@ -242,7 +242,7 @@ class Attempt:
     # ── Questions for a person ───────────────────────────────────────────────────────────────────
 
     def _ask(self) -> None:
-        """Put the new inbox items of the machine to the person."""
+        """Submit new inbox items of the machine to the person."""
         if self._asked is None:
             self._asked = PendingItems(self._tasks)
         for query, item in self.machine.inbox_items.items():
@@ -254,7 +254,7 @@ class Attempt:
         self._answer(query, await submit(item, human))
 
     def _answer(self, query: int, answer: Answer | None) -> None:
-        """Send the decision of the person; the service has to make progress again."""
+        """Send a person's answer to the service, which then has to make progress again."""
         self.add_events(self.machine.answer_query(query, answer))
         self.push()
         if self._state is AttemptState.WATCHED:
@@ -267,8 +267,8 @@ class Attempt:
         self._timers[name] = self._loop.call_later(seconds, self._tick, name, seconds, do)
 
     def _tick(self, name: str, seconds: float, do: Callable[[], None]) -> None:
-        # A method, not a closure that refers to itself: that would keep a finished run, with all its history, alive
-        # until a full garbage collection.
+        # A method instead of a closure: a closure that refers to itself would keep a finished run, with all its
+        # history, alive until a full garbage collection.
         self._timers[name] = self._loop.call_later(seconds, self._tick, name, seconds, do)
         do()
 
@@ -278,7 +278,7 @@ class Attempt:
             timer.cancel()
 
     def _arm(self) -> None:
-        """Set the timer for `wake`. Progress of the service restarts it; heartbeats do not."""
+        """Set the timer for the machine's `wake`. Progress of the service restarts the timer; heartbeats do not."""
         wanted = (self.machine.wake_after, self.machine.progress)
         if "wake" in self._timers and wanted == self._armed_for:
             return
@@ -313,7 +313,7 @@ class Attempt:
     def _check_progress(self) -> None:
         now = self._loop.time()
         if self._events or self.machine.pending or self.machine.inbox_items:
-            # The client is slow, or a person is being asked: the service cannot make progress.
+            # The client is slow, or a result or a person's answer is missing: the service cannot make progress.
             self._progressed_at = now
         left = self._progressed_at + self._stall_after - now
         if left > 0:

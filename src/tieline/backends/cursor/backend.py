@@ -1,4 +1,4 @@
-"""The Cursor backend: starts live runs, lists the models, and holds what all runs share."""
+"""The Cursor backend: starts live runs, lists the models, and owns the services that all runs share."""
 
 import asyncio
 import logging
@@ -29,16 +29,16 @@ from tieline.wire.cursor.run.query_replies import QuerySettings
 log = logging.getLogger("tieline.cursor")
 
 OWN_HOST = "api2.cursor.sh"
-"""Only at this host is the service's configuration of other hosts followed; a host set by the user is used as it is."""
+"""Cursor's own API host. Only if it is used may the service's configuration name another host for runs."""
 MODELS_KEPT = 600.0
-"""For how many seconds the list of models is used."""
+"""How long the list of models is cached, in seconds."""
 CONFIG_KEPT = 3600.0
-"""For how many seconds the service's configuration is used."""
+"""How long the service's configuration is cached, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class CursorOptions:
-    """The configuration of the backend; the service is asked for what is None."""
+    """The configuration of the backend. The service determines `agent` and `transport` if they are None."""
 
     api: Origin
     agent: Origin | None
@@ -55,7 +55,7 @@ class CursorOptions:
 
 
 class CursorBackend:
-    """Runs on a Cursor account."""
+    """Backend that starts runs with a Cursor account."""
 
     is_agent = False
     reads_options = True
@@ -111,7 +111,7 @@ class CursorBackend:
         )
 
     async def models(self) -> Sequence[ModelInfo]:
-        """Return the models that the account may use; the list is cached for some minutes."""
+        """Return the models that the account may use. The list is cached for some minutes."""
         if self._options.models:
             return [ModelInfo(id=model) for model in self._options.models]
         now = self._clock()
@@ -131,7 +131,7 @@ class CursorBackend:
         return LiveRun(self._service, request, host)
 
     async def _waiting_for(self, request: Request, host: Host | None) -> LiveRun | None:
-        """Submit this message to the run that waits for it, and return that run; None if there is none."""
+        """Submit the user's message to the run that waits for it, and return that run. Return None if none waits."""
         owner = owner_of(await self._account.token())
         run = self._conversations.waiting_for(request.messages, owner)
         return run if isinstance(run, LiveRun) and run.reply(request, host) else None
@@ -147,9 +147,9 @@ class CursorBackend:
         await self._http.aclose()
 
     async def _ensure_config(self) -> None:
-        """Ask the service for what the user has not set: the transport, the host, the privacy mode.
+        """Get the settings that the user has not set from the service: the transport, the host, the privacy mode.
 
-        Concurrent requests share one call. Only the first call is waited for; later ones refresh in the background.
+        Concurrent requests share one call. Only the first call is awaited; later ones run in the background.
         """
         options, config_at = self._options, self._config_at
         is_open = options.transport is None or options.identity.ghost_mode is None
@@ -164,7 +164,7 @@ class CursorBackend:
                 raise GatewayError(error.kind, error.message, status=error.status, code=error.code)
 
     async def _load_config(self) -> GatewayError | None:
-        """Ask for the configuration and keep it. Return an error only if the login was refused; others are logged."""
+        """Get the service's configuration and apply it. Return the error if the login was refused; log other errors."""
         try:
             self._apply(await self._caller.config(wants_privacy=self._options.identity.ghost_mode is None))
         except GatewayError as error:

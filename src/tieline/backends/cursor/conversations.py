@@ -3,8 +3,8 @@
 A client sends its whole history each time, and no id. A conversation is recognised by a fingerprint of everything up to
 the model's last message, which includes the model's replies. So the id stays the same as a conversation grows, and
 conversations that begin with the same text have different ids. Fingerprints are keyed with a secret of this process
-and the account. If a fingerprint is unknown, such as after a restart or an edit of the history, the conversation gets a
-new id, and its history is sent again.
+and with the account. If a fingerprint is unknown, for example after a restart or an edit of the history, the
+conversation gets a new id, and its history is sent again.
 """
 
 import asyncio
@@ -19,17 +19,17 @@ from tieline.model.content import File, Image, Message, Part, Text, ToolCall, To
 from tieline.wire.cursor.stored_state import Blobs
 
 MAX_CONVERSATIONS = 4096
-"""How many conversations are known; the least recently used are forgotten first."""
+"""How many conversations are remembered. The least recently used one is forgotten first."""
 MAX_STATES = 256
 MAX_STATE_BYTES = 16 << 20
 MAX_BYTES_OF_STATES = 128 << 20
-"""The limit for the states of all conversations; without a state the history is sent."""
+"""The size limit for the states of all conversations together. Without a state, the history is sent."""
 MAX_WAITING = 64
 """How many runs may wait for the user's reply to a plan."""
 
 
 class ConversationState(NamedTuple):
-    """The state to keep for the service between turns: its checkpoint, and the blobs that the checkpoint refers to."""
+    """The state to keep for the service between turns: its checkpoint, and the blobs to which the checkpoint refers."""
 
     model: str
     checkpoint: bytes
@@ -40,7 +40,7 @@ class WaitingRun(Protocol):
     """A run that waits for the user's next message."""
 
     def give_up(self) -> None:
-        """Close the run, because the message did not come."""
+        """Close the run, because the message did not arrive."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,11 +49,11 @@ class CursorConversation:
 
     id: str
     blob_key: str
-    """64 hex digits with which the service encrypts its copies, the same for the whole conversation."""
+    """The key, as 64 hex digits, with which the service encrypts its copies of the conversation."""
     key: bytes = b""
-    """The fingerprint of its history so far."""
+    """The fingerprint of the conversation's history so far."""
     is_live: bool = False
-    """Whether a run is under way; concurrent runs never share an id."""
+    """Whether a run uses the conversation. Concurrent runs never share an id."""
     waiting: WaitingRun | None = None
     timer: asyncio.TimerHandle | None = None
 
@@ -89,11 +89,11 @@ class Conversations:
         return found
 
     def rename(self, conversation: CursorConversation) -> None:
-        """Give another id to a conversation that the service does not continue."""
+        """Give a new id and key to a conversation that the service does not continue."""
         conversation.id, conversation.blob_key = self._mint(), self._mint_key()
 
     def take_state(self, conversation: CursorConversation, model: str) -> ConversationState | None:
-        """Return the state that the last turn left, once, if it was a turn of the same model."""
+        """Remove and return the state of the last turn, or None if there is none or it belongs to another model."""
         state = self._states.pop(conversation)
         return state if state is not None and state.model == model else None
 
@@ -104,7 +104,10 @@ class Conversations:
         owner: str = "",
         state: ConversationState | None = None,
     ) -> None:
-        """End a run. `messages` is the history with the reply of the run; empty if there was no complete reply."""
+        """Note that a run of a conversation has ended.
+
+        `messages` is the history with the reply of the run. It is empty if there was no complete reply.
+        """
         conversation.is_live = False
         if not messages:
             return
@@ -122,7 +125,7 @@ class Conversations:
         return bool(self._waiting)
 
     def wait(self, conversation: CursorConversation, run: WaitingRun) -> None:
-        """Keep a run until the next message of its conversation, for a limited time."""
+        """Keep a run until the next message of its conversation arrives, for a limited time."""
         conversation.waiting = run
         conversation.timer = asyncio.get_running_loop().call_later(self._wait_for, self._give_up, conversation)
         self._waiting[conversation] = None
@@ -130,7 +133,7 @@ class Conversations:
             self._give_up(next(iter(self._waiting)))
 
     def waiting_for(self, messages: Sequence[Message], owner: str) -> WaitingRun | None:
-        """Return the run that waits for these messages, once."""
+        """Return the run that waits for the last of these messages, and stop keeping it. Return None if none waits."""
         found = self._known.get(self._fingerprint(messages[: _end_of_past(messages)], owner))
         return self._taken(found) if found is not None and found.waiting is not None else None
 
@@ -171,7 +174,7 @@ class Conversations:
 
 
 def _end_of_past(messages: Sequence[Message]) -> int:
-    """Return the number of messages up to the model's last one."""
+    """Return the number of messages up to and including the model's last one."""
     end = len(messages)
     while end and messages[end - 1].role != "assistant":
         end -= 1
@@ -179,7 +182,7 @@ def _end_of_past(messages: Sequence[Message]) -> int:
 
 
 def _turns(messages: Sequence[Message]) -> list[tuple[bytes, list[Part]]]:
-    """Join adjacent messages of one role, as clients do. System prompts may change and do not count."""
+    """Join adjacent messages of the same role, as clients do. System prompts may change and are left out."""
     turns: list[tuple[bytes, list[Part]]] = []
     for message in messages:
         if message.role == "system":
@@ -193,9 +196,9 @@ def _turns(messages: Sequence[Message]) -> list[tuple[bytes, list[Part]]]:
 
 
 def _identifying(part: Part) -> Sequence[str]:
-    """Return what identifies a part other than text.
+    """Return the strings that identify a part other than text.
 
-    Thinking does not count, because clients drop it, nor do the arguments of calls, which they may reformat.
+    Thinking is left out because clients drop it, and the arguments of calls because clients may reformat them.
     """
     if type(part) is ToolCall:
         return (part.id, part.name)

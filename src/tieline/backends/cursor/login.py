@@ -1,4 +1,4 @@
-"""Calls of the login service: logging in through a browser, exchanging API keys, refreshing tokens.
+"""Calls to Cursor's login service: logging in through a browser, exchanging API keys, refreshing tokens.
 
 A login needs no browser on this machine: the link can be opened anywhere, and the service is polled until the user has
 logged in. Responses never appear in error messages, because they may contain a token.
@@ -38,7 +38,7 @@ ANSWER_TIME = 30.0
 TIMEOUTS = Timeouts(connect=10, first_byte=20, idle=10, pool=10)
 
 PENDING_BODY = b"Not found"
-"""The response to a POST as long as the user has not logged in; any other 404 means that POST is not supported."""
+"""The body of a 404 while the user has not logged in yet. Any other 404 means that polling by POST is not supported."""
 
 Sleep = Callable[[float], Awaitable[None]]
 Random = Callable[[int], bytes]
@@ -50,7 +50,7 @@ _NO_SUCH_POST = frozenset((400, 401, 403, 405, 501))
 
 @dataclass(frozen=True, slots=True)
 class PendingLogin:
-    """A login that was begun: the link to open, and the secret needed to poll for it."""
+    """A login that has begun: the link for the user to open, and the secret needed to poll for the tokens."""
 
     url: str
     uuid: str
@@ -58,7 +58,7 @@ class PendingLogin:
 
 
 class AuthReply(NamedTuple):
-    """The response to one call. If no response arrived, `status` is 0 and `trouble` describes the error."""
+    """The response to a call. If no response arrived, `status` is 0 and `trouble` describes the error."""
 
     status: int
     body: bytes = b""
@@ -67,14 +67,14 @@ class AuthReply(NamedTuple):
 
 
 class AuthApi:
-    """The login service at a base URL; raises ValueError if that is not a URL."""
+    """Makes calls to the login service. The constructor raises ValueError if the base URL is invalid."""
 
     def __init__(self, client: HttpClient, url: str = API) -> None:
         self._client = client
         self._origin, self._prefix = Origin.parse(url)
 
     async def ask(self, method: str, path: str, body: bytes = b"", bearer: str = "") -> AuthReply:
-        """Make one call, within a time limit."""
+        """Make one call and return the response. Network errors and timeouts are returned, not raised."""
         # Cursor's own programs use the plain fetch of their runtime for these calls.
         headers = [("accept", "*/*"), ("user-agent", "node")]
         if body:
@@ -102,7 +102,7 @@ class AuthApi:
 
 
 def begin_login(website: str, random: Random) -> PendingLogin:
-    """Begin a login: return a link for the user to open. `random` returns that many unpredictable bytes."""
+    """Begin a login and return the link for the user to open. `random(n)` returns n unpredictable bytes."""
     Origin.parse(website)
     verifier = _base64url(random(32))
     uuid = str(UUID(bytes=random(16), version=4))
@@ -114,7 +114,7 @@ def begin_login(website: str, random: Random) -> PendingLogin:
 async def poll(
     client: HttpClient, api: str, login: PendingLogin, *, sleep: Sleep, clock: Callable[[], float], tries: int = TRIES
 ) -> LoginTokens:
-    """Poll until the user has logged in with the link; raise GatewayError if that does not happen."""
+    """Poll until the user has logged in with the link, and return the tokens. Raise GatewayError if that fails."""
     poller = _Poller(AuthApi(client, api), login)
     wait, errors = FIRST_WAIT, 0
     pause = wait
@@ -164,7 +164,7 @@ class _Poller:
 
 
 async def exchange_key(api: AuthApi, key: str, now: float) -> LoginTokens | Failed:
-    """Exchange an API key for an access token."""
+    """Exchange an API key for an access token. Return the failure, if any."""
     reply = await _post(api, "/auth/exchange_user_api_key", key)
     tokens = read_tokens(reply, now)
     if tokens is None:
@@ -173,7 +173,10 @@ async def exchange_key(api: AuthApi, key: str, now: float) -> LoginTokens | Fail
 
 
 async def refresh(api: AuthApi, old: LoginTokens, now: float) -> LoginTokens | Failed:
-    """Refresh tokens as Cursor's editor does, or in older ways if that is not supported."""
+    """Refresh tokens in the way that Cursor's editor does or, if that fails, in older ways.
+
+    Return the failure if none of them works.
+    """
     replies: list[AuthReply] = []
     for ask in (_grant, _refresh, _exchange_refresh):
         reply = await ask(api, old.refresh)
@@ -202,7 +205,7 @@ async def _exchange_refresh(api: AuthApi, token: str) -> AuthReply:
 
 
 def read_tokens(reply: AuthReply, now: float) -> LoginTokens | None:
-    """Return the tokens in a response; None if it has no usable ones."""
+    """Return the tokens in a response, or None if it contains no usable ones."""
     fields = _object(reply)
     access, fresh = (_either(fields, *names) for names in (("accessToken", "access_token"), _REFRESH_NAMES))
     if not access:
@@ -221,7 +224,10 @@ async def _post(api: AuthApi, path: str, bearer: str) -> AuthReply:
 
 
 def _failed(replies: Sequence[AuthReply], refusal: str) -> Failed:
-    """Combine failed responses: if any of them is temporary, the login is not given up."""
+    """Combine failed responses into one failure, which is temporary if any of them is.
+
+    `refusal` is the message if the service refused the login.
+    """
     verdicts = [_verdict(reply) for reply in replies]
     last = replies[-1]
     if "passing" in verdicts:

@@ -1,4 +1,4 @@
-"""The commands `tieline login cursor`, `logout cursor` and `whoami`; each returns the text to print.
+"""The commands `tieline login cursor`, `tieline logout cursor` and `tieline whoami`. Each returns the text to print.
 
 Failures are raised as GatewayError with a message for the user.
 """
@@ -32,7 +32,7 @@ async def login(
     api: str = API,
     website: str = WEBSITE,
 ) -> str:
-    """Log in through a browser, on this machine or another."""
+    """Log in through a browser, on this machine or another, and store the login."""
     begun = begin_login(website, random)
     say(INVITATION.format(url=begun.url))
     tokens = await poll(client, api, begun, sleep=sleep, clock=clock)
@@ -47,16 +47,18 @@ async def take_over(
     platform: str = "linux",
     keyring: Callable[[], Keyring | None] = find_keyring,
 ) -> str:
-    """Import the login of Cursor's own client; `paths` comes from `login_import.places`."""
+    """Import the login of Cursor's own client and store it. `paths` is the result of `login_import.places`."""
     found: ImportedLogin = await import_login(paths, now=clock(), platform=platform, keyring=keyring)
     return await _kept(f"Imported the login from {found.place}.", store, found.tokens, clock())
 
 
 async def logout(store: LoginStore) -> str:
-    """Delete the login."""
+    """Delete the stored login."""
     if not await store.clear():
         return "There is no Cursor login."
-    return "Logged out of Cursor: the login was deleted from this machine. A running gateway has it until its restart."
+    return (
+        "Logged out of Cursor: the login was deleted from this machine. A running gateway may use it until it restarts."
+    )
 
 
 async def whoami(account: Account, *, clock: Callable[[], float]) -> str:

@@ -1,7 +1,7 @@
-"""Import the login of Cursor's own command line client or SDK, when the user asks for it.
+"""Imports the login of Cursor's own command line client or SDK, at the user's request.
 
-Their files are only read. Both programs then use the same login. If the service issues a new refresh token at each
-refresh, one of them may have to log in again some day.
+The files of these programs are only read. Afterwards the gateway and Cursor's program use the same login. If the
+service issues a new refresh token at each refresh, one of them may have to log in again at some point.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from tieline.model.errors import GatewayError
 
 FILE_LIMIT = 256 * 1024
 KEYRING_TIMEOUT = 60.0
-"""How many seconds a keyring may take: the system may ask the user for permission."""
+"""Time limit for the keyring, in seconds. The system may ask the user for permission."""
 
 KEYRING_USER = "cursor-user"
 KEYRING_SERVICES = {
@@ -28,14 +28,17 @@ KEYRING_SERVICES = {
 
 
 class ImportedLogin(NamedTuple):
-    """A login, and where it was found."""
+    """A login, and a description of the place where it was found."""
 
     tokens: LoginTokens
     place: str
 
 
 def places(platform: str, home: Path, config_home: Path | None = None, app_data: Path | None = None) -> list[Path]:
-    """Return where the files may be. `platform` is `sys.platform`; the rest is HOME, XDG_CONFIG_HOME and APPDATA."""
+    """Return the paths at which Cursor's programs may store a login.
+
+    `platform` is `sys.platform`; the folders are HOME, XDG_CONFIG_HOME and APPDATA.
+    """
     if platform == "win32":
         folders = [(app_data or home / "AppData" / "Roaming") / "Cursor"]
     else:
@@ -54,7 +57,10 @@ async def import_login(
     keyring: Callable[[], Keyring | None] = find_keyring,
     keyring_timeout: float = KEYRING_TIMEOUT,
 ) -> ImportedLogin:
-    """Return the first login found, on macOS in the keychain before any file; raise GatewayError if there is none."""
+    """Return the first login found in the files. On macOS, look in the keychain first.
+
+    Raise GatewayError if there is no login.
+    """
     if platform == "darwin" and (fields := await _ask_keychain(TimedKeyring(keyring, keyring_timeout))):
         tokens = _tokens(fields, "the macOS keychain", now)
         if tokens is not None:
@@ -99,7 +105,7 @@ def _object(data: bytes, path: Path) -> dict[str, Any]:
 
 
 def _tokens(fields: dict[str, Any], place: str, now: float) -> LoginTokens | None:
-    """Return the login in an object; None if it has none, as after a logout."""
+    """Return the login in a JSON object, or None if there is none, for example after a logout."""
     access, refresh, key = (
         bare(value) if isinstance(value := fields.get(name), str) else "" for name in KEYRING_SERVICES
     )

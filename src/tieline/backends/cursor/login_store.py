@@ -1,8 +1,8 @@
-"""Store a Cursor login: in the keyring of the system if there is one, otherwise in a file that only its owner can read.
+"""Stores a Cursor login in the system's keyring if there is one, otherwise in a file that only its owner can read.
 
 The package `keyring` is used if it is installed and finds a usable keyring. Both places are read, and the newer login
-counts, so that none is lost if the keyring is locked or was installed later. All operations have a time limit, because
-a keyring may wait for the user to enter a password in another window.
+is used, so that no login is lost if the keyring is locked or was installed later. All operations have a time limit,
+because a keyring may wait for the user to enter a password in another window.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ KEYRING_USER = "cursor"
 VERSION = 1
 FILE_LIMIT = 256 * 1024
 TIMEOUT = 10.0
-"""How many seconds a disk may take, and a keyring by default."""
+"""Time limit for the disk and, by default, for the keyring, in seconds."""
 
 Say = Callable[[str], None]
 T = TypeVar("T")
@@ -60,12 +60,15 @@ def find_keyring() -> Keyring | None:
 
 
 def no_keyring() -> Keyring | None:
-    """Return no keyring, so that the file is used."""
+    """Return None instead of a keyring, so that the file is used."""
     return None
 
 
 class LoginStore:
-    """Stores one login. The directory is created by `save`. `keyring` finds a keyring, which gets `timeout` seconds."""
+    """Stores one login. `save` creates the directory.
+
+    `keyring` returns the keyring to use, if any; `timeout` is the time limit for the keyring, in seconds.
+    """
 
     def __init__(
         self,
@@ -80,7 +83,7 @@ class LoginStore:
         self._keyring = TimedKeyring(keyring, timeout)
 
     async def load(self) -> LoginTokens | None:
-        """Return the stored login, if any; raise GatewayError if it cannot be read."""
+        """Return the stored login, if any. Raise GatewayError if it cannot be read."""
         trouble, text = "", None
         try:
             text = await self._keyring.get(KEYRING_SERVICE, KEYRING_USER)
@@ -97,7 +100,7 @@ class LoginStore:
         return max(found, key=lambda login: login.obtained, default=None)
 
     async def save(self, tokens: LoginTokens) -> str:
-        """Replace the stored login and return where it is now; raise GatewayError if that fails."""
+        """Replace the stored login and return a description of its place. Raise GatewayError if that fails."""
         data = msgspec.json.encode(_Record(version=VERSION, login=tokens))
         try:
             if await self._keyring.put(KEYRING_SERVICE, KEYRING_USER, data.decode()):
@@ -109,7 +112,7 @@ class LoginStore:
         return str(self.path)
 
     async def clear(self) -> bool:
-        """Delete the login in both places; return whether there was one."""
+        """Delete the login from the keyring and the file. Return whether there was one."""
         was_in_file = await self._in_thread(lambda: _remove(self.path))
         try:
             was_in_keyring = await self._keyring.remove(KEYRING_SERVICE, KEYRING_USER)
@@ -129,7 +132,7 @@ class LoginStore:
 
 
 class TimedKeyring:
-    """A keyring with a time limit. After a timeout it is not used again, because it still blocks a thread."""
+    """A keyring with a time limit. After a timeout the keyring is not used again, because it still blocks a thread."""
 
     def __init__(self, find: Callable[[], Keyring | None], timeout: float) -> None:
         self._find = find
@@ -140,7 +143,7 @@ class TimedKeyring:
         return await self._ask(lambda keyring: keyring.get_password(service, user), None)
 
     async def put(self, service: str, user: str, text: str) -> bool:
-        """Store a text; return whether there is a keyring, and it has the text now."""
+        """Store a text. Return whether the keyring contains it afterwards; False if there is no keyring."""
 
         def put(keyring: Keyring) -> bool:
             keyring.set_password(service, user, text)
@@ -159,7 +162,7 @@ class TimedKeyring:
 
     async def _ask(self, question: Callable[[Keyring], T], without: T) -> T:
         if self._hangs:
-            raise KeyringError("the system's keyring has not responded before")
+            raise KeyringError("the system's keyring did not answer earlier")
         try:
             return await in_thread(lambda: self._answer(question, without), self._timeout)
         except TimeoutError as error:
@@ -173,14 +176,14 @@ class TimedKeyring:
         try:
             return question(keyring)
         except Exception as error:  # noqa: BLE001 - a foreign package may raise anything
-            # Without its message, which may contain the login.
+            # The error's own message is left out, because it may contain the login.
             raise KeyringError(f"the system's keyring failed ({type(error).__name__})") from None
 
 
 async def in_thread(work: Callable[[], T], seconds: float) -> T:
-    """Run a blocking function in a daemon thread; raise TimeoutError after `seconds` and abandon the thread.
+    """Run a blocking function in a daemon thread. After `seconds`, raise TimeoutError and abandon the thread.
 
-    A thread of the event loop's executor would keep the program from ending while it hangs.
+    A hanging thread of the event loop's executor would keep the program from exiting.
     """
     future: Future[T] = Future()
 
@@ -228,9 +231,9 @@ def _read(path: Path, warn: Say) -> LoginTokens | None:
 
 
 def _owned(path: Path, warn: Say) -> bytes:
-    """Return the contents of a file that only its owner can read, or make it so.
+    """Return the contents of a file. If other users can read it, first restrict its permissions to its owner.
 
-    The open file is checked, not the path, which could be exchanged in between.
+    The open file is checked, not the path, because another file could be put at the path in between.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, "rb") as file:

@@ -1,8 +1,8 @@
-"""The two ways a run's messages travel: one two-way HTTP/2 stream, or an HTTP/1.1 stream down and small posts up.
+"""The two transports of a run: a two-way HTTP/2 stream, or an HTTP/1.1 response stream with a POST for each message.
 
-Both carry the same messages. Over HTTP/2 each is framed and written to the open request. Over HTTP/1.1 each is a
-request of its own, up to 16 at once, numbered by one counter for the whole run: the service takes them in that order
-and ignores a number it has seen, so two senders with a counter each would silently lose messages.
+Both carry the same messages. Over HTTP/2 each message is framed and written to the open request. Over HTTP/1.1 each
+message is a request of its own, up to 16 at once, numbered by one counter for the whole stream: the service processes
+them in that order and ignores a number that it has seen, so two counters would silently lose messages.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class StreamRefused(Exception):
 
 
 class AttemptIds(NamedTuple):
-    """The ids of an attempt: its own, and that of the first attempt of the same turn."""
+    """The ids of an attempt: `request` is its own, `original` that of the first attempt of the same turn."""
 
     request: str
     original: str
@@ -46,22 +46,22 @@ class AttemptIds(NamedTuple):
 
 
 class Pipe(Protocol):
-    """Carries one attempt of a run."""
+    """Transports the messages of one attempt of a run, in both directions."""
 
     lanes: int
-    """How many calls of `send` may be under way at once; the messages keep the order of the calls."""
+    """How many `send` calls may run at once. The messages keep the order of the calls."""
 
     @property
     def trailers(self) -> Headers: ...
 
     async def begin(self, first: Sequence[bytes]) -> None:
-        """Send the first messages and wait for the stream; raise StreamRefused or PipeError."""
+        """Send the first messages and wait until the response begins. Raise StreamRefused or PipeError on failure."""
 
     async def send(self, messages: Sequence[bytes]) -> None:
-        """Send the messages in the given order. Raises StreamRefused or PipeError."""
+        """Send the messages in the given order. Raise StreamRefused or PipeError on failure."""
 
     async def chunk(self) -> bytes:
-        """Return the next bytes of the response, b"" at the end; raise PipeError."""
+        """Return the next bytes of the response, or b"" at its end. Raise PipeError on failure."""
 
     def release(self) -> None:
         """Return the connection for reuse after a complete response."""
@@ -71,7 +71,7 @@ class Pipe(Protocol):
 
 
 class Http2Pipe:
-    """An HTTP/2 stream in both directions."""
+    """Transports messages over one HTTP/2 stream in both directions."""
 
     lanes = 1
 
@@ -118,7 +118,7 @@ class Http2Pipe:
 
 
 class Http1Pipe:
-    """An HTTP/1.1 stream for the response; every message to the service is a request of its own."""
+    """Receives the response over an HTTP/1.1 stream, and sends every message to the service as its own request."""
 
     trailers: Headers = ()
     lanes = APPENDS_AT_ONCE
@@ -138,7 +138,7 @@ class Http1Pipe:
         self._free = asyncio.Semaphore(APPENDS_AT_ONCE)
 
     async def begin(self, first: Sequence[bytes]) -> None:
-        # In parallel: the service may hold back the response head until it has the first message.
+        # In parallel, because the service may hold back the response head until it has the first message.
         opening = self._tasks.start(self._open(), "opening a stream")
         try:
             await self.send(first)
@@ -179,7 +179,7 @@ class Http1Pipe:
             )
             body = await response.read(ERROR_LIMIT)
         if response.status == 404:
-            # The request may have reached a server that does not know of the stream on another one.
+            # The request may have reached another server than the one with the stream.
             problem = "the service does not know this run (status 404); if this persists, check `api_url`"
             raise PipeError("body", "reset", problem, sent=True)
         if response.status >= 500 and self._response is not None:
@@ -189,7 +189,7 @@ class Http1Pipe:
 
 
 def _close_unread(opening: "asyncio.Task[HttpResponse]") -> None:
-    """Free the connection of a stream that is no longer needed."""
+    """Close a stream that was opened although it is no longer needed."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
 

@@ -1,8 +1,8 @@
-"""Decide what to do when an attempt fails, from the failure, what was tried before and what the client has seen.
+"""Decides what to do when an attempt fails: which retry may help, and whether there were too many already.
 
 The counts and delays are those of Cursor's own client: three retries after an error, ten after a lost connection, with
-exponential back-off. Silence and stalls cost at most one more run. No retry begins later than `GIVE_UP_AFTER` seconds
-after the first failure of a leg, whatever the counts say.
+exponential back-off. After silence or a stall there is at most one retry. No retry begins later than `GIVE_UP_AFTER`
+seconds after the first failure of a leg, regardless of the counts.
 """
 
 import random
@@ -15,14 +15,14 @@ from tieline.model.events import Failed
 from tieline.wire.cursor.errors import is_retryable
 
 MAX_RETRIES = 3
-"""Retries after an error of the service, in one leg."""
+"""How many retries there are after errors of the service, in one leg."""
 MAX_RECONNECTS = 10
-"""Retries after a lost connection, in one leg."""
+"""How many retries there are after lost connections, in one leg."""
 FIRST_BACK_OFF = 2.0
 LONGEST_BACK_OFF = 60.0
 JITTER = 0.1
 LONGEST_WAIT = 20.0
-"""If the service asks for a longer pause, there is no retry."""
+"""If the service asks for a longer pause, in seconds, there is no retry."""
 GIVE_UP_AFTER = 600.0
 
 BROKEN = "cursor_broken"
@@ -35,22 +35,22 @@ _REBUILT = {
     "cursor_blob_missing": "the service lost the conversation: rebuilt it from the history",
     "cursor_poisoned": "the conversation was refused without a reason: gave it a new id",
 }
-"""Failures of the conversation, not of the service: its history is sent again under a new id."""
+"""The notes for failures of a conversation, by error code. Its history is then sent again under a new id."""
 
 
 class RestartFrom(Enum):
-    """Where the next attempt starts from."""
+    """What the next attempt continues from."""
 
     HISTORY = auto()
     CHECKPOINT = auto()
 
 
 class Remedy(NamedTuple):
-    """What to do before the next attempt, and where it starts from."""
+    """How to retry: what to do before the next attempt, and what that attempt continues from."""
 
     start: RestartFrom = RestartFrom.HISTORY
     wait: float = 0.0
-    """How many seconds to wait."""
+    """How many seconds to wait before the attempt."""
     renew: bool = False
     """Whether to renew the token."""
     rotate: bool = False
@@ -58,11 +58,11 @@ class Remedy(NamedTuple):
     transport: Transport | None = None
     """The transport to change to, if any."""
     why: str = ""
-    """The reason, for the user."""
+    """The reason for the retry, as a note for the user."""
 
 
 class Recovery:
-    """The retries of one leg. With `is_fixed` the user has set the transport, and it is never changed."""
+    """Decides about the retries of one leg. If `is_fixed` is true, the user has set the transport: it never changes."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Recovery:
         self._has_resumed = False
 
     def remedy(self, failed: Failed, *, has_checkpoint: bool) -> Remedy | None:
-        """Return what may help; None if the failure is to be reported to the client."""
+        """Return how to retry after a failure, or None if the failure is to be reported to the client."""
         if self._failing_since is None:
             self._failing_since = self._clock()
         remedy = self._remedy(failed, RestartFrom.CHECKPOINT if has_checkpoint else RestartFrom.HISTORY)
@@ -146,6 +146,6 @@ class Recovery:
         return Remedy(start, wait=wait, rotate=rotate, why=f"{why}: retry {self._tries}")
 
     def _back_off(self, number: int) -> float:
-        """Return the delay before a retry, counted from 1: 2, 4, 8 … 60 seconds, and up to a tenth more."""
+        """Return the delay before the retry with this number (from 1): 2, 4, 8 … 60 seconds, plus up to a tenth."""
         wait: float = min(FIRST_BACK_OFF * 2 ** (number - 1), LONGEST_BACK_OFF)
         return wait * (1 + JITTER * self._jitter())

@@ -1,19 +1,19 @@
-"""A live run as the core sees it: legs, answers, and the attempts behind them.
+"""A live run: its legs and answers, and the attempts behind them.
 
 Theory of operation
 -------------------
 
-A run speaks to the service through an `Attempt`, one stream at a time. When the stream breaks, the token has expired or
-the service stalls in the middle of a leg, a new attempt takes over where the old one was: what the client has seen is
-neither lost nor repeated. The run stays `IN_LEG` meanwhile.
+A run talks to the service through an `Attempt`, one stream at a time. If the stream breaks, the token expires or the
+service stalls in the middle of a leg, a new attempt continues where the old one stopped: text that the client has seen
+is neither lost nor repeated. The run stays `IN_LEG`.
 
-Between two legs the attempt lives on by itself (`PARKED`). If it dies there, the run is `LOST`: the next leg opens a
-new attempt from the whole history. A run that ends a turn with a plan waits for the user's next message
+Between two legs the attempt stays open (`PARKED`). If it ends there, the run is `LOST`: the next leg opens a new
+attempt from the whole history. A run that ends a turn with a plan waits for the user's next message
 (`AWAITING_REPLY`).
 
-A leg passes through the phases of `LegPhase`, whatever happens to the attempts behind it. Its events are held until the
-first one that says something (`DELIVERING`). Until then a failure can still be answered with a status code instead of a
-broken stream.
+A leg passes through the phases of `LegPhase`, regardless of the attempts behind it. Its events are held until the first
+one with content (`DELIVERING`). Until then a failure can still be answered with a status code instead of a broken
+stream.
 
 An event that the tables below do not allow is a mistake of the caller and raises `IllegalTransition`.
 """
@@ -50,36 +50,36 @@ from tieline.wire.cursor.stored_state import Blobs
 LOST = "the run was over when the results came: replayed the history"
 
 _STATE_IS_GOOD = (BROKEN, SILENT, "cursor_incomplete", "cursor_unauthenticated")
-"""Failures that do not put the state of the last turn in doubt; after any other the history is sent instead."""
+"""Failures after which the stored state of the last turn can still be used. After others, the history is sent."""
 
 _HELD = (Started, Note)
-"""Events that may come long before the service has decided whether it answers at all."""
+"""Events that are held, because they may arrive long before the service has decided whether it answers at all."""
 
 
 class LiveRunState(Enum):
-    """Where a live run stands."""
+    """The states of a live run."""
 
     NEW = "new"
-    """No attempt was made yet."""
+    """No attempt has been made yet."""
     IN_LEG = "in leg"
     PARKED = "parked"
-    """The last leg has ended, and its attempt lives on."""
+    """The last leg has ended, and its attempt is still open."""
     LOST = "lost"
-    """The attempt is gone: the next leg replays the history."""
+    """The attempt has ended: the next leg replays the history."""
     AWAITING_REPLY = "awaiting reply"
-    """The turn ended with a plan: kept by `Conversations` for the user's next message."""
+    """The turn ended with a plan. `Conversations` keeps the run until the user's next message."""
     CLOSED = "closed"
 
 
 class LiveRunEvent(Enum):
-    """What changes the state of a live run."""
+    """The events that change the state of a live run."""
 
     LEG_BEGINS = "leg begins"
     LEG_FINISHES = "leg finishes"
     ATTEMPT_LOST = "attempt lost"
-    """The attempt broke, or was given up, and no other follows for now."""
+    """The attempt broke or was closed, and no other attempt replaces it for now."""
     KEPT = "kept"
-    """The caller closed the run, and it waits for a reply to its plan."""
+    """The caller closed the run, which now waits for the user's reply to its plan."""
     REPLIED = "replied"
     CLOSED = "closed"
 
@@ -121,23 +121,23 @@ LIVE_RUN_TRANSITIONS = transition_table(
 
 
 class LegPhase(Enum):
-    """How far a leg has come."""
+    """The phases of a leg."""
 
     NEW = "new"
-    """Nothing was asked of the service yet."""
+    """No request has been sent to the service yet."""
     OPENING = "opening"
-    """An attempt is on its way; it has not started the leg."""
+    """An attempt is being opened; the service has not started the leg."""
     STARTED = "started"
-    """The leg has started. Its events are held, and a retry continues it."""
+    """The leg has started. Its events are held, and a retry continues the leg."""
     DELIVERING = "delivering"
-    """The client has the first events."""
+    """The client has received the first events."""
     FINISHED = "finished"
     FAILED = "failed"
     """The leg has failed, or was cut off by the end of its run."""
 
 
 class LegEvent(Enum):
-    """What changes the phase of a leg."""
+    """The events that change the phase of a leg."""
 
     OPENED = "opened"
     STARTED = "started"
@@ -169,11 +169,11 @@ LEG_TRANSITIONS = transition_table(
 
 
 class LegProgress:
-    """The leg under way: its phase, its retries, and what the client has seen of it."""
+    """The progress of the current leg: its phase, its retries, its finished parts, and the events that are held."""
 
     def __init__(self) -> None:
         self.recovery: Recovery | None = None
-        """The retries; None before the first failure."""
+        """Decides about retries; None before the first failure."""
         self.reply: list[Part] = []
         """The finished parts of the leg."""
         self.notes: list[Note] = []
@@ -199,7 +199,7 @@ class LegProgress:
             self.change(LegEvent.STARTED)
 
     def deliver(self, events: list[Event]) -> list[Event]:
-        """Return the events that the client gets now: none while they are held, else with those held before."""
+        """Return the events to deliver: none while events are held, later these events and all that were held."""
         self.reply += [event.part for event in events if type(event) is PartEnd]
         self.notice_start(events)
         if self.notes and self.has_started:
@@ -224,7 +224,7 @@ class LegProgress:
 
 
 class LiveRun:
-    """A conversation under way; may outlive the leg that opened it. What Cursor asks goes to the host's human."""
+    """A run with Cursor's service. It may outlive the leg that opened it. Cursor's questions go to the host's human."""
 
     def __init__(self, service: RunServices, request: Request, host: Host | None = None) -> None:
         self._service = service
@@ -233,20 +233,20 @@ class LiveRun:
         self._state = LiveRunState.NEW
         self._conversation: CursorConversation | None = None
         self._last_turn: ConversationState | None = None
-        """What the last turn of the conversation left, if this one continues from it."""
+        """The stored state of the conversation's last turn, if this turn continues from it."""
         self._client_messages = request.messages
-        """The history as the client has it, without what was said since."""
+        """The history of the client's last request."""
         self._shown: list[Part] = []
-        """What the client was shown since then, in legs that the gateway's own tools continued."""
+        """The texts that the client has received since then, in legs that ended with calls to gateway tools."""
         self._run_id = service.mint_id()
         self._attempt: Attempt | None = None
         self._attempts = 0
         """How many attempts were made."""
         self._token = ""
         self._owner = ""
-        """The account that the token belongs to."""
+        """The account to which the token belongs."""
         self._has_retried = False
-        """Whether an attempt failed in a leg: the service and the client may then know different texts."""
+        """Whether an attempt failed during a leg. Then the service and the client may have received different texts."""
         self._transport = service.transport()
         self._leg = LegProgress()
 
@@ -275,7 +275,7 @@ class LiveRun:
         return _LiveLeg(self, self._leg)
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
-        """Submit results to the attempt that waits for them; if it is gone, the next leg replays the history."""
+        """Submit results to the attempt that waits for them. If it has ended, the next leg replays the history."""
         attempt = self._living_attempt
         if attempt is not None and request is not None and not _offer_the_same(request, self._request):
             attempt.machine.set_tools(OfferedTools.of_request(request, self._service.schemas))
@@ -306,7 +306,7 @@ class LiveRun:
     # ── Waiting for the reply to a plan ──────────────────────────────────────────────────────────
 
     def reply(self, request: Request, host: Host | None) -> bool:
-        """Submit the message that the run waits for. If the run cannot take it, close the run and return False."""
+        """Submit the user's reply to the plan. If the run cannot take it, close the run and return False."""
         attempt, conversation = self._living_attempt, self._conversation
         text = plain_user_text(request) if request.model == self._request.model else ""
         if attempt is None or conversation is None or not text:
@@ -322,13 +322,13 @@ class LiveRun:
         return True
 
     def give_up(self) -> None:
-        """Close the run: the message that it waits for did not come."""
+        """Close the run, because the user's reply did not arrive in time."""
         self._drop(LiveRunEvent.CLOSED)
 
     # ── Legs ─────────────────────────────────────────────────────────────────────────────────────
 
     async def begin(self) -> None:
-        """Begin a leg: with the attempt that lives on, or with a new one."""
+        """Begin a leg, with the attempt that is still open or with a new one."""
         if self._state is LiveRunState.LOST:
             self._leg.notes.append(Note(kind="retry", message=LOST))
         self._change(LiveRunEvent.LEG_BEGINS)
@@ -342,7 +342,7 @@ class LiveRun:
         attempt.watch()
 
     async def next_events(self) -> list[Event]:
-        """Return the next events of the leg; none once it is over."""
+        """Return the next events of the leg, or an empty list once it is over."""
         while (attempt := self._attempt) is not None:
             events = await attempt.events()
             if not events:
@@ -367,10 +367,10 @@ class LiveRun:
     # ── Attempts ─────────────────────────────────────────────────────────────────────────────────
 
     async def _recover(self, attempt: Attempt, events: list[Event], failed: Failed) -> list[Event]:
-        """Return the events before a failure, and the failure itself unless something can be done about it."""
+        """Retry after a failure, if possible. Return the events to deliver, with the failure if there is no retry."""
         machine, before = attempt.machine, events[:-1]
         if machine.calls:
-            # The calls are made. Their results will come with the whole history, which is all that is needed then.
+            # The calls are complete. Their results will arrive with the whole history, so no retry is needed.
             self._close_attempt()
             return [*before, *machine.finish(StopReason.TOOL_USE)]
         if rescued := machine.rescue():
@@ -391,7 +391,7 @@ class LiveRun:
         return before
 
     def _remedy(self, failed: Failed, machine: CursorRun) -> Remedy | None:
-        """Return what may help against a failure of the leg; None if nothing does."""
+        """Return how to retry after a failure of the leg, or None if there is no retry."""
         recovery = self._leg.recovery
         if recovery is None:
             recovery = self._leg.recovery = self._service.recovery(self._transport)
@@ -400,7 +400,7 @@ class LiveRun:
         return remedy
 
     async def _retry(self, remedy: Remedy, broken: Attempt) -> None:
-        """Make the next attempt, after what has to come first."""
+        """Do what the remedy requires, then make the next attempt."""
         self._close_attempt()
         if remedy.transport is not None:
             self._service.changed_to(remedy.transport)
@@ -413,13 +413,13 @@ class LiveRun:
         await self._open(remedy, broken.machine)
 
     async def _open(self, remedy: Remedy, before: CursorRun | None) -> None:
-        """Begin an attempt, from the history or from the checkpoint of the attempt before."""
+        """Begin an attempt, from the history or from the checkpoint of the previous attempt's machine (`before`)."""
         service = self._service
         self._token = await service.account.token()
         self._owner = owner_of(self._token)
         conversation = self._conversation or self._begin_conversation()
         machine = self._machine(before, conversation, resumed=remedy.start is RestartFrom.CHECKPOINT)
-        # The service accepts nothing more under the id of a run that is over.
+        # The service accepts no further requests under the id of a run that is over.
         request_id = service.mint_id() if self._attempts else self._run_id
         ids = AttemptIds(request_id, self._run_id, conversation.blob_key)
         self._attempts += 1
@@ -430,7 +430,7 @@ class LiveRun:
         await attempt.begin()
 
     def _machine(self, before: CursorRun | None, conversation: CursorConversation, *, resumed: bool) -> CursorRun:
-        """Return the state machine of the next attempt; it continues a leg that the one before has started."""
+        """Return the state machine of the next attempt. It continues the leg if the previous one has started it."""
         service, opening = self._service, self._opening(conversation)
         blobs = self._last_turn.blobs if self._last_turn is not None else Blobs(opening.blobs)
         checkpoint = before.checkpoint if resumed and before is not None else None
@@ -487,7 +487,7 @@ class LiveRun:
     # ── The conversation ─────────────────────────────────────────────────────────────────────────
 
     def _begin_conversation(self) -> CursorConversation:
-        """Find the conversation of the request, and what its last turn left if this one just continues it."""
+        """Find the conversation of the request, and the state of its last turn if the request simply continues it."""
         conversations, request = self._service.conversations, self._request
         found = self._conversation = conversations.open(request.messages, self._owner)
         state = conversations.take_state(found, request.model)
@@ -504,7 +504,7 @@ class LiveRun:
         conversations.close(conversation, messages, self._owner, self._state_for_next_turn())
 
     def _state_for_next_turn(self) -> ConversationState | None:
-        """Return the state that the next turn can continue from; None unless one attempt made the whole turn."""
+        """Return the state from which the next turn can continue, or None if there is none or an attempt failed."""
         machine = self._attempt.machine if self._attempt is not None else None
         checkpoint = machine.continuation if machine is not None and not self._has_retried else None
         if machine is None or checkpoint is None or self._service.settings.history != "blobs":
@@ -512,7 +512,7 @@ class LiveRun:
         return ConversationState(self._request.model, checkpoint, machine.blobs)
 
     def _with_results(self, results: Sequence[ToolResult], words: str) -> Request:
-        """Return the request as if the client had sent the results."""
+        """Return the request that the client would have sent with these results and words."""
         reply = Message(role="assistant", parts=tuple(self._leg.reply))
         parts: tuple[Part, ...] = (*results, Text(text=words)) if words else tuple(results)
         messages = (*self._request.messages, reply, Message(role="user", parts=parts))
@@ -525,7 +525,7 @@ def _offer_the_same(request: Request, other: Request) -> bool:
 
 
 class _LiveLeg:
-    """The events of one leg. The run owns everything, so a leg has nothing to close."""
+    """The events of one leg. The run owns all resources, so a leg has nothing to close."""
 
     def __init__(self, run: LiveRun, progress: LegProgress) -> None:
         self._run = run

@@ -1,4 +1,4 @@
-"""What all runs of a backend share."""
+"""The services and settings that all runs of a Cursor backend share."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,14 +17,14 @@ from tieline.wire.cursor.run.query_replies import QuerySettings
 
 @dataclass(frozen=True, slots=True)
 class RunServices:
-    """What all runs share: the account, the transports, ids, settings and facts about this machine."""
+    """The services and settings of all runs: the account, transports, id generators, and facts about this machine."""
 
     name: str
     account: Account
     open_pipe: Callable[[Transport, str, AttemptIds], Pipe]
     transport: Callable[[], Transport]
     changed_to: Callable[[Transport], None]
-    """Called with the transport that has to be used instead, so that the next run begins with it."""
+    """Called with the new transport when a run had to change it, so that the next run begins with that transport."""
     mint_call: Callable[[], str]
     mint_id: Callable[[], str]
     mint_leg: Callable[[], str]
@@ -35,7 +35,7 @@ class RunServices:
     machine_info: MachineInfo
     queries: QuerySettings
     model: Callable[[str], CursorModel | None]
-    """Return what is known of a model by its name."""
+    """Returns the model with this name, or None if it is unknown."""
     schemas: SchemaCache = field(default_factory=new_schema_cache)
     is_fixed: bool = False
     """Whether the user has set the transport, so that it is never changed."""
@@ -43,5 +43,5 @@ class RunServices:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def recovery(self, transport: Transport) -> Recovery:
-        """Return the retries of a new leg."""
+        """Return the object that decides about the retries of a new leg. The leg begins with this transport."""
         return Recovery(transport, is_fixed=self.is_fixed, clock=self.clock)

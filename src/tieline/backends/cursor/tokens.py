@@ -14,7 +14,7 @@ import msgspec
 from tieline.model.content import Value
 
 OPAQUE_LIFE = 3600.0
-"""For how many seconds a token counts as valid if it cannot be decoded."""
+"""How long a token without a known expiry time counts as valid, in seconds."""
 
 MAX_TOKEN = 16 * 1024
 LATEST = 4e9
@@ -31,7 +31,10 @@ _KINDS: dict[Origin, str] = {
 
 
 class LoginTokens(Value):
-    """The tokens of a login, `obtained` at this time in seconds since 1970. An API key can be exchanged for tokens."""
+    """The tokens of a login. `obtained` is the time of issue, in seconds since 1970.
+
+    An `api_key` can be exchanged for tokens.
+    """
 
     access: str = ""
     refresh: str = ""
@@ -54,7 +57,7 @@ class LoginTokens(Value):
 
 
 class Claims(NamedTuple):
-    """The claims of an access token; empty where it has none."""
+    """The claims of an access token: the id and email address of the account, and the expiry time, if known."""
 
     subject: str = ""
     email: str = ""
@@ -62,7 +65,7 @@ class Claims(NamedTuple):
 
 
 def bare(token: str) -> str:
-    """Return a token without surrounding white space and without the account that some programs put in front."""
+    """Return a token without surrounding white space and without the account id that some programs put in front."""
     token = token.strip()
     for separator in ("::", "%3A%3A", "%3a%3a"):
         token = token.rpartition(separator)[2]
@@ -70,12 +73,12 @@ def bare(token: str) -> str:
 
 
 def owner_of(token: str) -> str:
-    """Return what identifies the account of a token."""
+    """Return a string that identifies the account of a token."""
     return read_claims(token).subject or token
 
 
 def read_claims(token: str) -> Claims:
-    """Return the claims of a token; none if it is not a JWT."""
+    """Return the claims of a token. They are empty if it is not a JWT."""
     pieces = token.split(".")
     if len(pieces) != 3 or len(token) > MAX_TOKEN:
         return Claims()
@@ -90,7 +93,10 @@ def read_claims(token: str) -> Claims:
 
 
 def expiry(tokens: LoginTokens) -> float:
-    """Return when the access token expires. If it does not say: in an hour, or never if it cannot be renewed."""
+    """Return the time at which the access token expires, in seconds since 1970.
+
+    A token without an expiry time counts as valid for an hour or, if it cannot be renewed, for ever.
+    """
     expires = read_claims(tokens.access).expires
     if expires is not None:
         return expires
@@ -98,7 +104,7 @@ def expiry(tokens: LoginTokens) -> float:
 
 
 def describe(tokens: LoginTokens, now: float) -> str:
-    """Describe a login in a few lines: the account, the kind of login, its expiry."""
+    """Describe a login for the user in a few lines: the account, the kind of login, the expiry of the token."""
     claims = read_claims(tokens.access)
     names = [name for name in (claims.email, claims.subject) if name]
     account = f"{names[0]} ({names[1]})" if len(names) == 2 else "".join(names) or "unknown, the token does not say"

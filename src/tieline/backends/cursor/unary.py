@@ -1,4 +1,4 @@
-"""Unary calls of the service: the lists of models, its configuration, the privacy mode."""
+"""Unary calls to Cursor's service: the lists of models, the service's configuration, the account's privacy mode."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,18 +23,18 @@ PRIVACY = "/aiserver.v1.DashboardService/GetUserPrivacyMode"
 
 MAX_RESPONSE = 16 * 1024 * 1024
 CONFIG_WAIT = 5.0
-"""How many seconds to wait for the configuration, which is optional."""
+"""Time limit for the configuration, in seconds. It is short, because the configuration is optional."""
 
 _ASK_FOR_PARAMETERS = aiserver.AvailableModelsRequest(use_model_parameters=True, do_not_use_markdown=True)
 _ASK_FOR_PRIVACY = bytes.fromhex("0801")
 
 
 class ServerConfig(NamedTuple):
-    """The configuration that the service reports; None where it says nothing."""
+    """The configuration that the service reports. Values that it does not report are None."""
 
     transport: Transport | None = None
     private: Origin | None = None
-    """Where private accounts send their runs."""
+    """The host for runs of accounts in privacy mode; `public` is the host for other accounts."""
     public: Origin | None = None
     privacy: int | None = None
 
@@ -61,7 +61,7 @@ class UnaryClient:
         self._timeouts = timeouts
 
     async def models(self) -> list[CursorModel]:
-        """Return the models of the account, with details from the catalogue; raise GatewayError."""
+        """Return the models of the account, with details from the catalogue. Raise GatewayError if the call fails."""
         usable = read_usable(await self._call(USABLE))
         try:
             catalogue = read_catalogue(await self._call(CATALOGUE, _ASK_FOR_PARAMETERS.SerializeToString()))
@@ -70,7 +70,10 @@ class UnaryClient:
         return combine(usable, catalogue)
 
     async def config(self, *, wants_privacy: bool) -> ServerConfig:
-        """Return the service's configuration; raise GatewayError."""
+        """Return the service's configuration, with the account's privacy mode if `wants_privacy` is true.
+
+        Raise GatewayError if the call fails.
+        """
         try:
             async with asyncio.timeout(CONFIG_WAIT):
                 config = _config(await self._call(CONFIG))

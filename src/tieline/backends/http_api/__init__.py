@@ -1,1 +1,1 @@
-"""Stateless HTTP APIs: every leg posts the whole history."""
+"""Backends for stateless HTTP APIs: every leg posts the whole history."""

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API, and any server that implements it."""
+"""The backend for Anthropic's Messages API, and for any server that implements it."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -19,7 +19,10 @@ REMOVED_BETAS = ("message-threads-",)
 def anthropic_codec(
     headers: Headers, dialect: wire.Dialect, conversations: ConversationCache | None = None, *, betas: bool
 ) -> Codec:
-    """Return the codec for one upstream. `betas` forwards a client's beta flags; some upstreams reject unknown ones."""
+    """Return the codec for one upstream.
+
+    `betas` says whether the beta flags of clients are forwarded. Some upstreams reject unknown flags.
+    """
     return Codec(
         protocol=wire.PROTOCOL,
         headers=headers,
@@ -32,13 +35,13 @@ def anthropic_codec(
 
 
 def headers_for(key: str | None, extra: Headers) -> Headers:
-    """Return the headers of every request to an upstream."""
+    """Return the headers to send with every request to an upstream. `key` is its API key, if it has one."""
     own = (("content-type", "application/json"), ("anthropic-version", VERSION))
     return (*own, *((("x-api-key", key),) if key else ()), *extra)
 
 
 class AnthropicBackend(ReplayBackend):
-    """Starts runs on one Anthropic-like upstream, which can count tokens."""
+    """Backend for one upstream with Anthropic's Messages API, which can also count tokens."""
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ def _beta_headers(request: Request) -> Headers:
 
 
 def _kept_betas(name: str, value: str) -> str:
-    """Return the beta flags to forward; empty for any other header."""
+    """Return the beta flags to forward from a client's `anthropic-beta` header; empty for any other header."""
     if name != "anthropic-beta":
         return ""
     flags = (flag.strip() for flag in value.split(","))

@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions API, and any server that implements it."""
+"""The backend for OpenAI's Chat Completions API, and for any server that implements it."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -24,12 +24,12 @@ def openai_codec(headers: Headers, dialect: wire.Dialect, conversations: Convers
 
 
 def headers_for(key: str | None, extra: Headers) -> Headers:
-    """Return the headers of every request to an upstream."""
+    """Return the headers to send with every request to an upstream. `key` is its API key, if it has one."""
     return (("content-type", "application/json"), *((("authorization", f"Bearer {key}"),) if key else ()), *extra)
 
 
 class OpenAIBackend(ReplayBackend):
-    """Starts runs on one OpenAI-like upstream, which may have other endpoints below the same base address."""
+    """Backend for one upstream with OpenAI's Chat Completions API. `base` is the common path of its endpoints."""
 
     def __init__(self, upstream: Upstream, *, base: str, models: Sequence[str] = ()) -> None:
         super().__init__(upstream, listing=base + "/models", models=models)

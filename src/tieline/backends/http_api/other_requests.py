@@ -1,4 +1,4 @@
-"""Requests to an upstream that are not legs: its list of models, token counts, endpoints that pass through."""
+"""Requests to an upstream that are not legs: its list of models, token counts, and forwarded requests."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ from tieline.net.client.http import HttpResponse, PipeError
 
 
 async def fetch(upstream: Upstream, method: str, path: str, headers: Headers, body: bytes = b"") -> bytes:
-    """Send a request and return the body of its answer; raise GatewayError."""
+    """Send a request and return the body of the response. Raise GatewayError if the request fails."""
     try:
         response = await upstream.client.send(upstream.origin, method, path, headers, body, upstream.timeouts)
         if response.status in REDIRECTS:
@@ -44,7 +44,7 @@ _MODEL_LIST = msgspec.json.Decoder(_ModelList)
 
 
 async def list_models(upstream: Upstream, path: str) -> list[ModelInfo]:
-    """Return the models of an upstream; all protocols list them in a similar form."""
+    """Return the models that an upstream lists at a path. All protocols use a similar format."""
     body = await fetch(upstream, "GET", path, upstream.codec.headers)
     try:
         models = _MODEL_LIST.decode(body).data
@@ -66,7 +66,7 @@ class ForwardedAnswer:
         self.headers = response.pick(upstream.forwarded)
 
     async def chunk(self) -> bytes:
-        """Return more of the body; b"" at its end."""
+        """Return the next bytes of the body, or b"" at its end. Raise GatewayError if the connection fails."""
         try:
             return self._response.take() or await self._response.chunk()
         except PipeError as error:
@@ -78,7 +78,7 @@ class ForwardedAnswer:
 
 
 async def forward(upstream: Upstream, path: str, headers: Headers, body: bytes) -> ForwardedAnswer:
-    """Post a request as it is and return its answer; retry transient failures, then raise GatewayError."""
+    """Post a body unchanged and return the answer. Retry after transient failures. Raise GatewayError if all fail."""
     attempts = 0
     while True:
         attempts += 1

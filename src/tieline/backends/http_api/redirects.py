@@ -1,4 +1,4 @@
-"""Follow redirects of an upstream, on the same host only."""
+"""Follows redirects of an upstream, but only to the same host."""
 
 from urllib.parse import urlsplit
 
@@ -11,15 +11,16 @@ from tieline.wire.shared.http_errors import excerpt
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAX_REDIRECTS = 3
 _FOLLOWED = REDIRECTS - {303}
-"""A 303 asks for another request than the one that was sent."""
+"""The redirects that may be followed. A 303 may not, because it asks for a GET instead of the same request."""
 
 
 async def follow(
     upstream: Upstream, response: HttpResponse, method: str, path: str, headers: Headers, body: bytes
 ) -> HttpResponse:
-    """Send the request again to where a redirect points, with its method and body; never to another host.
+    """Send a request again, with the same method and body, to the target of a redirect.
 
-    Raise GatewayError if the redirect is not followed, and PipeError.
+    `response` is the redirect. Raise GatewayError if it is not followed, for example because it leads to another host,
+    and PipeError if a connection fails.
     """
     origin, location = upstream.origin, ""
     for _ in range(MAX_REDIRECTS):

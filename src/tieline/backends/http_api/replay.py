@@ -2,8 +2,8 @@
 
 A leg can be retried only while the client has seen nothing of it. So the first events are held until one of them is
 visible to the client, and a failure up to that point leads to another attempt or to a status code. An answer that does
-not stream is not visible before its end. A stream shows text and thinking as they come, and calls too if the client
-takes arguments in increments; otherwise a call is not visible before something else follows or the leg ends.
+not stream becomes visible at its end. In a stream, text and thinking are visible as they arrive. A call is too if the
+client accepts arguments in increments; otherwise it becomes visible when something else follows or the leg ends.
 """
 
 import asyncio
@@ -39,17 +39,17 @@ from tieline.wire.shared.spelling import BuiltRequest
 
 _NONE: frozenset[str] = frozenset()
 _INVISIBLE = frozenset((Started, Usage, Note))
-"""Events that show a client nothing of the answer."""
+"""Events that contain nothing of the answer itself, so that a retry is still possible after them."""
 _CALL_EVENTS = frozenset((PartDelta, PartEnd))
 _ENDINGS = frozenset((Finished, Failed))
 _STREAM = b"text/event-stream"
 
 
 class ReplayRun:
-    """A conversation with a stateless API; its state is the history.
+    """A run with a stateless API. Its only state is the history.
 
-    Calls are pending only if the gateway answered some calls of a leg and the client has to answer the rest: the
-    results so far are then known only here.
+    Calls are pending only if the gateway answered some calls of a leg and the client has to answer the others. Until
+    then the run keeps the gateway's results.
     """
 
     __slots__ = ("_leg", "_reply", "_request", "_results", "_upstream", "pending")
@@ -63,7 +63,7 @@ class ReplayRun:
         self.pending: frozenset[str] = _NONE
 
     def leg(self) -> Leg:
-        """Return a leg that posts the history."""
+        """Return a leg that posts the whole history."""
         self._reply = []
         self._leg = leg = ReplayLeg(self._upstream, self._request, self._reply)
         return leg
@@ -74,9 +74,10 @@ class ReplayRun:
         request: Request | None = None,
         words: str = "",
     ) -> None:
-        """Append the reply and the results of its calls to the history, as soon as all results are there.
+        """Append the reply and the results of its calls to the history, once all results have been submitted.
 
-        A request may replace the tools. Its history is ignored: it lacks the calls the gateway answered.
+        The tools of `request` replace the current ones. Its history is ignored, because it lacks the calls that the
+        gateway answered.
         """
         if request is not None:
             self._request = replace(self._request, tools=request.tools)
@@ -99,7 +100,7 @@ class ReplayRun:
 
 
 class ReplayBackend:
-    """Starts runs on one stateless upstream; `listing` is the path of its list of models."""
+    """Backend for one stateless API. `listing` is the path of its list of models, unless `models` names them."""
 
     is_agent = False
     reads_options = False
@@ -117,7 +118,7 @@ class ReplayBackend:
             return [ModelInfo(id=model) for model in self._models]
         return await list_models(self._upstream, self._listing)
 
-    async def start(self, request: Request, host: Host | None = None) -> Run:  # noqa: ARG002 - these APIs never ask the client's side
+    async def start(self, request: Request, host: Host | None = None) -> Run:  # noqa: ARG002 - these APIs never ask the user
         return ReplayRun(self._upstream, request)
 
     async def count(self, request: Request) -> int | None:  # noqa: ARG002 - most APIs cannot count tokens
@@ -128,9 +129,9 @@ class ReplayBackend:
 
 
 class ReplayLeg:
-    """One POST and the events of its answer; a failure is the last event.
+    """One POST and the events of its answer. A failure is the last event.
 
-    A transient failure leads to another attempt while the client has seen nothing.
+    After a transient failure, the request is posted again if the client has seen nothing.
     """
 
     __slots__ = (
@@ -151,7 +152,7 @@ class ReplayLeg:
         self._request = request
         self._reply = reply
         self.meta: Meta = NO_META
-        """Provider state of the reply that must be sent back with it, besides that of its parts."""
+        """Provider state of the whole reply, which must be sent back with it. Its parts may have their own state."""
         self._built: BuiltRequest | None = None
         self._response: HttpResponse | None = None
         self._reader: Reader | None = None
@@ -159,7 +160,7 @@ class ReplayLeg:
         self._in_call = False
         """Whether the open part is a call that the client does not see yet."""
         self.notes: Sequence[Note] = ()
-        """What was changed or left out in the request; known when it is built."""
+        """Notes about what was changed or left out in the request. They are known once the request has been built."""
 
     def __aiter__(self) -> Self:
         return self
@@ -188,12 +189,12 @@ class ReplayLeg:
         self._close()
 
     def _close(self) -> None:
-        """Release the connection; an answer that is not complete is abandoned."""
+        """Release the connection. An incomplete answer is abandoned."""
         if self._response is not None:
             self._response.close()
 
     async def _attempt(self, built: BuiltRequest) -> list[Event]:
-        """Post the request, and return the events up to the first that is visible to the client."""
+        """Post the request, and return the events up to the first one that is visible to the client."""
         upstream, request = self._upstream, self._request
         codec = upstream.codec
         request_headers = codec.headers if request.protocol != codec.protocol else codec.headers_for(request)
@@ -222,10 +223,10 @@ class ReplayLeg:
         return events
 
     async def _beginning(self, response: HttpResponse, built: BuiltRequest) -> list[Event]:
-        """Return the first events of an answer, or all events of one that does not stream.
+        """Return the first events of an answer, or all of them if it does not stream.
 
-        The answer itself decides, not the request: some upstreams cannot stream, some always do, and some send no
-        content type or a wrong one.
+        The answer decides whether it streams, not the request: some upstreams cannot stream, some always do, and some
+        send no content type or a wrong one.
         """
         upstream, model = self._upstream, self._request.model
         keep_source = self._request.protocol == upstream.codec.protocol
@@ -251,7 +252,7 @@ class ReplayLeg:
         return (reader.feed(first) if first else []) or await self._more()
 
     def _is_invisible(self, events: list[Event], start: int) -> bool:
-        """Return whether the client sees nothing of these events from `start` on, and more events follow."""
+        """Return whether none of the events from `start` on are visible to the client, and more events follow."""
         if not events or type(events[-1]) in _ENDINGS:
             return False
         if not self._request.stream:
@@ -264,7 +265,7 @@ class ReplayLeg:
         return True
 
     async def _more(self) -> list[Event]:
-        """Return the events of the next reads; nothing once the leg has ended."""
+        """Wait for the next events of the stream and return them, or an empty list once the leg has ended."""
         reader, response = self._reader, self._response
         if reader is None or response is None or reader.ended:
             return []
@@ -281,7 +282,10 @@ class ReplayLeg:
         return reader.close()
 
     async def _retry(self, built: BuiltRequest, first: list[Event]) -> tuple[list[Event], tuple[Note, ...]]:
-        """Retry until the client sees something or the failure is final; also return the notes to emit."""
+        """Retry until an attempt succeeds or the failure is final. Return the events and the notes to insert.
+
+        `first` holds the events of the first attempt.
+        """
         notes = built.notes
         for attempts in count(1):
             failed = first[-1]
@@ -289,7 +293,7 @@ class ReplayLeg:
                 break
             delay = self._upstream.retry_policy.delay(failed, attempts)
             if delay is None:
-                # Held events are dropped: the client must not see a call that is incomplete.
+                # Held events are dropped, because the client must not see an incomplete call.
                 first = [event for event in first if type(event) in _INVISIBLE]
                 first.append(final(failed))
                 break

@@ -15,14 +15,14 @@ ERROR_LIMIT = 256 * 1024
 FIRST_BACK_OFF = 0.5
 """Seconds before the first retry; doubled for each further retry."""
 RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
-"""Statuses after which a request is retried."""
+"""HTTP statuses after which a request is retried."""
 
 FORWARDED = ("retry-after", "retry-after-ms", "x-should-retry", "openai-processing-ms", "request-id")
 FORWARDED_PREFIXES = (b"anthropic-ratelimit-", b"x-ratelimit-")
 
 
 class Reader(Protocol):
-    """Reads the bytes of a streamed answer into events."""
+    """Translates the bytes of a streamed answer into events."""
 
     @property
     def ended(self) -> bool: ...
@@ -31,13 +31,13 @@ class Reader(Protocol):
 
 
 class MakeReader(Protocol):
-    """Creates the reader of a streamed answer."""
+    """Creates the reader for a streamed answer."""
 
     def __call__(self, tool_names: ToolNames, *, fallback_id: str, model: str, keep_source: bool) -> Reader: ...
 
 
 class ReadReply(Protocol):
-    """Reads an answer that did not stream."""
+    """Translates the body of an answer that does not stream into events."""
 
     def __call__(
         self, body: bytes, tool_names: ToolNames, *, fallback_id: str, model: str, keep_source: bool
@@ -50,16 +50,16 @@ class Codec:
 
     protocol: str
     headers: Headers = field(repr=False)
-    """The headers of every request; they may contain a key."""
+    """The headers of every request. They may contain an API key."""
     build: Callable[[Request], BuiltRequest]
     reader: MakeReader
     read_reply: ReadReply
     read_error: Callable[[int, bytes, Headers], Failed]
     client_headers: Callable[[Request], Headers] | None = None
-    """Returns the headers of a client of the same protocol that are forwarded; None if no header is."""
+    """Returns the client's headers to forward, if it uses the same protocol. None if no headers are forwarded."""
 
     def headers_for(self, request: Request) -> Headers:
-        """Return the headers of one request."""
+        """Return the headers with which a request is sent to the upstream."""
         if self.client_headers is None or request.protocol != self.protocol:
             return self.headers
         return (*self.headers, *self.client_headers(request))
@@ -73,7 +73,7 @@ class RetryPolicy:
     longest_wait: float = 20.0
 
     def delay(self, failed: Failed, attempts: int) -> float | None:
-        """Return the seconds to wait after this many attempts, or None if the failure is final."""
+        """Return how many seconds to wait after this many failed attempts, or None if the failure is final."""
         if failed.status not in RETRIED or failed.code == "upstream_timeout":
             return None
         if attempts > self.retries or NOT_RETRYABLE in failed.headers:
@@ -83,9 +83,9 @@ class RetryPolicy:
 
 
 class ForwardedHeaders(dict[bytes, str]):
-    """Maps a header of an upstream to the name under which clients receive it, or to "" if they do not.
+    """Maps the name of an upstream's header to the name under which clients receive it, or to "" if they do not.
 
-    The request id gets one name for all upstreams. Names that are not in FORWARDED are looked up once and remembered.
+    The request id has the same name for all upstreams. The result for a name that is not in FORWARDED is cached.
     """
 
     MAX_NAMES = 1000
@@ -103,7 +103,7 @@ class ForwardedHeaders(dict[bytes, str]):
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """Where a stateless API is and how it is reached."""
+    """A stateless API: its address, its codec, and the limits for requests to it."""
 
     name: str
     client: HttpClient
@@ -114,5 +114,5 @@ class Upstream:
     timeouts: Timeouts
     retry_policy: RetryPolicy
     key_source: str = ""
-    """The variable or file that contains its key, for error messages; empty if it has no key."""
+    """The variable or file that contains the upstream's key, for error messages. Empty if there is no key."""
     forwarded: ForwardedHeaders = field(default_factory=ForwardedHeaders)

@@ -1,4 +1,4 @@
-"""Failures of an upstream as clients see them: error responses, broken connections, web pages."""
+"""Converts failures of an upstream into those that clients see: error responses, broken connections, web pages."""
 
 from msgspec.structs import replace
 
@@ -15,9 +15,9 @@ _FINAL_KINDS = frozenset[ErrorKind](("bad_request", "unauthorized", "billing", "
 
 
 def error_response(upstream: Upstream, response: HttpResponse, body: bytes) -> Failed:
-    """Return the failure for an error response: it names the upstream, and says if a retry is useless.
+    """Return the failure for an error response. It names the upstream and says whether a retry is useless.
 
-    The message must not read as if it were about the client's own key, because the upstream's key is the gateway's.
+    The upstream's key belongs to the gateway, so the message must not sound as if the client's own key were wrong.
     """
     failed = upstream.codec.read_error(response.status, body, tuple(response.headers))
     headers, status = response.pick(upstream.forwarded), failed.status
@@ -37,7 +37,7 @@ def _message(upstream: Upstream, failed: Failed) -> str:
 
 
 def pipe_failed(name: str, error: PipeError) -> Failed:
-    """Return the failure for a broken connection. It is never the client's fault, so never a 400."""
+    """Return the failure for a broken connection. It is never the client's fault, so the status is never 4xx."""
     kind: ErrorKind = "upstream"
     status, code = 502, UNREACHABLE if error.phase == "connect" else "upstream_broken"
     if error.reason == "timeout":
@@ -48,14 +48,14 @@ def pipe_failed(name: str, error: PipeError) -> Failed:
 
 
 def web_page(upstream: Upstream, data: bytes) -> Failed:
-    """Return the failure for an answer that is HTML."""
+    """Return the failure for an answer that is a web page. `data` is the beginning of the page."""
     title = excerpt(data.decode("utf-8", "replace"))
     message = f"Upstream `{upstream.name}` answered {upstream.path} with a web page ({title}). Is its `base_url` right?"
     return Failed(kind="upstream", status=502, code="upstream_not_an_api", message=message, headers=(NOT_RETRYABLE,))
 
 
 def final(failed: Failed) -> Failed:
-    """Return the failure of a request that is not retried. Clients should not retry an unreachable upstream either."""
+    """Return a failure that is not retried. If the upstream is unreachable, tell the client not to retry either."""
     if failed.code != UNREACHABLE:
         return failed
     return replace(failed, headers=(*failed.headers, NOT_RETRYABLE))
