@@ -1,11 +1,11 @@
-"""Returning free memory from the allocator to the system after large requests."""
+"""Returns free memory from the allocator to the system after large requests."""
 
 import contextlib
 import sys
 
 
 def trim() -> None:
-    """Return free memory to the system; do nothing where the allocator has no such call."""
+    """Return free memory to the system. Do nothing if the allocator has no function for it."""
     if sys.platform != "linux":
         return
     import ctypes  # noqa: PLC0415 - needed only after large requests

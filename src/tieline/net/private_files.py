@@ -1,4 +1,4 @@
-"""Small files: reading with a size limit, and writing so that only the owner can read or change them."""
+"""Reads small files with a size limit, and writes files that only their owner can read or change."""
 
 import os
 import stat
@@ -20,10 +20,11 @@ class TooLargeError(ValueError):
 
 
 def read_file(path: Path, limit: int, *, check: Check | None = None, flags: int = 0) -> bytes:
-    """Read a regular file of at most `limit` bytes; raise OSError, NotAFileError or TooLargeError.
+    """Read a regular file of at most `limit` bytes. Raise OSError, NotAFileError or TooLargeError on failure.
 
-    The file is opened without blocking and examined after opening, so that neither a pipe nor a file replaced in
-    between does harm. `check` may raise for a file whose owner or mode is not acceptable.
+    The file is opened without blocking, because it may be a pipe, and examined after opening, because it could be
+    replaced in between. `check` may raise an exception if the owner or the mode of the file is not acceptable. `flags`
+    are added to those of `os.open`.
     """
     descriptor = os.open(path, _READ | flags)
     try:
@@ -38,18 +39,18 @@ def read_file(path: Path, limit: int, *, check: Check | None = None, flags: int 
 
 
 def read_stream(path: Path, limit: int) -> bytes:
-    """Read at most `limit` bytes of any kind of file, blocking on a pipe; raise OSError or TooLargeError."""
+    """Read a file of any kind, blocking on a pipe. Raise TooLargeError beyond `limit` bytes, or OSError on failure."""
     with path.open("rb", buffering=0) as file:
         return _read(file.fileno(), limit)
 
 
 def read_private(path: Path, limit: int) -> bytes:
-    """Read a file that only this user can have written; raise OSError or ValueError otherwise."""
+    """Read a file that only this user can write to. Raise ValueError if others can, or OSError on failure."""
     return read_file(path, limit, check=_require_private, flags=os.O_NOFOLLOW)
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Replace a file atomically, readable and writable by its owner only; raise OSError if that fails."""
+    """Write a file atomically, readable and writable by its owner only. Raise OSError if that fails."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")  # has mode 0600
     unfinished = Path(name)

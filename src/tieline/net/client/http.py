@@ -1,9 +1,9 @@
-"""A keep-alive HTTP/1.1 client for upstreams with exactly the features the gateway needs.
+"""A keep-alive HTTP/1.1 client for upstreams with exactly the features that the gateway needs.
 
 `HttpClient.send` returns when the head of the response has arrived; the body is then read with `HttpResponse.chunk`. No
-redirect is followed and nothing is retried, with one exception: if an idle connection turns out to be dead before any
-byte of a response, the request is sent once more on a new connection. Every failure is a `PipeError` with its phase and
-reason.
+redirect is followed and no request is retried, with one exception: if an idle connection turns out to be dead before
+any byte of a response has arrived, the request is sent once more on a new connection. Every failure is a `PipeError`
+with a phase and a reason.
 """
 
 import re
@@ -66,10 +66,10 @@ class HttpClient:
         body: bytes = b"",
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
     ) -> HttpResponse:
-        """Send a request and return its response when the head has arrived; the caller must read it fully or close it.
+        """Send a request and return the response when its head has arrived. The caller must read it fully or close it.
 
-        Host, Content-Length and `accept-encoding: identity` are added. Raise PipeError if it fails, or ValueError if
-        the method, path or a header is not valid.
+        Host, Content-Length and `accept-encoding: identity` are added. Raise PipeError if the request fails, or
+        ValueError if the method, the path or a header is not valid.
         """
         pool = self._pools.get(origin) or self._open_pool(origin)
         head = _head_start(pool.request_line, method, path, tuple(headers))
@@ -122,7 +122,7 @@ class HttpClient:
 def redirected(origin: Origin, path: str, location: str) -> tuple[Origin, str] | None:
     """Return the target of a redirect if credentials for `origin` may be sent there, else None.
 
-    They may be sent to the same origin, and to the same host over TLS where there was none.
+    They may be sent to the same origin, and to the same host over https if `origin` uses http.
     """
     try:
         parts = urlsplit(urljoin(f"{origin.scheme}://{origin.host_field}{path}", location))
@@ -177,13 +177,13 @@ def _checked_name(name: str) -> str:
 
 
 def check_header(name: str, value: str) -> None:
-    """Raise ValueError for a header that cannot be sent; the message does not contain the value."""
+    """Raise ValueError for a header that cannot be sent. The message does not contain the value."""
     _checked_name(name)
     _check_value(name, value)
 
 
 def _check_value(name: str, value: str) -> None:
-    """Raise ValueError for an invalid value, without quoting it: it may be a secret."""
+    """Raise ValueError for an invalid header value. The message does not contain the value, which may be a secret."""
     if any((character < " " and character != "\t") or character == "\x7f" for character in value):
         raise ValueError(f"the value of the header {name!r} contains a control character")
     if any(character > "\xff" for character in value):

@@ -1,10 +1,10 @@
 """Connections that carry one exchange at a time, and a pool per origin that keeps them alive between exchanges.
 
 A connection is busy from `exchange` until its response is complete, failed or closed; then it returns to the pool as
-idle, or it is aborted. Its slot in the pool is freed when the transport reports that it is lost.
+idle, or it is aborted. Its slot in the pool is freed when the transport reports that the connection is lost.
 
-Each connection has one timer, which is never moved forward: a wait only stores its deadline, and a timer that fires
-early re-arms itself. A busy connection thus sets a timer every half minute instead of for every read.
+Each connection has one timer, which is never postponed: a wait only stores its deadline, and a timer that fires early
+re-arms itself. So a busy connection sets a timer every half minute instead of for every read.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ SLICE = 256 * 1024
 """Larger bodies are written in slices of this size, so that the transport does not hold a second copy of them."""
 
 SLACK = 0.001
-"""Event loops round timers to milliseconds; a deadline closer than this has passed."""
+"""A deadline closer than this many seconds counts as passed, because event loops round timers to milliseconds."""
 
 
 class PooledConnection(asyncio.Protocol):
-    """One keep-alive connection, with the response it is receiving."""
+    """One keep-alive connection, with the response that it is receiving."""
 
     __slots__ = (
         "_deadline",
@@ -97,7 +97,10 @@ class PooledConnection(asyncio.Protocol):
         self._timer_at = inf
 
     async def exchange(self, head: bytes, body: bytes, timeouts: Timeouts, *, is_bodiless: bool) -> HttpResponse:
-        """Send a request and wait for the head of its response; `is_bodiless` if the response has no body (HEAD)."""
+        """Send a request and return the response when its head has arrived. Raise PipeError on failure.
+
+        `is_bodiless` says that the response has no body (HEAD).
+        """
         transport = self._transport
         if transport is None:
             raise RuntimeError("the connection is not open")
@@ -129,7 +132,7 @@ class PooledConnection(asyncio.Protocol):
             while self._is_full and not (response.status or response.error):
                 await response.news(response.idle)
             if response.status or response.error:
-                # An early response, usually an error: the rest of the body is not wanted.
+                # An early response, usually an error: the upstream does not want the rest of the body.
                 return
         self._is_sending = False
 
@@ -140,7 +143,7 @@ class PooledConnection(asyncio.Protocol):
         return self._transport is not None
 
     def expect(self, seconds: float) -> None:
-        """Set the deadline of the current wait."""
+        """Set the deadline of the current wait, this many seconds from now."""
         deadline = self._deadline = self._loop.time() + seconds
         if deadline < self._timer_at:
             self._arm(deadline)
@@ -177,7 +180,7 @@ class PooledConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         response = self._response
         if response is None:
-            # Data without a request must not be taken for the response to the next one.
+            # Data without a request must not be mistaken for the response to the next request.
             self.abort()
             return
         before = len(self._pieces)
@@ -273,7 +276,7 @@ class PooledConnection(asyncio.Protocol):
             self._is_reusable = False
             del pieces[self._end :]
         if response is not None:
-            # The next exchange may begin before the reader has taken all of this.
+            # The next exchange may begin before the reader has taken all of this data.
             response.chunks = pieces.copy()
         pieces.clear()
         if self._is_paused:
@@ -314,7 +317,7 @@ class PooledConnection(asyncio.Protocol):
     # ── limits ──
 
     def _check_overhead(self, response: HttpResponse) -> None:
-        """Limit the bytes that are not part of a body: heads, chunk sizes and trailers."""
+        """Fail the response if too many bytes are not part of a body, but of heads, chunk sizes and trailers."""
         if self._overhead > self._max_header_bytes:
             self._fail("too_large", f"sent header fields of more than {self._max_header_bytes} bytes")
         elif response.status and response.is_awaited:
@@ -344,11 +347,11 @@ class PooledConnection(asyncio.Protocol):
 
 
 Turn = asyncio.Future[PooledConnection | PipeError | None]
-"""Resolves to a connection, an error, or None for a free slot."""
+"""A caller's place in the queue. It resolves to a connection, an error, or None for a free slot."""
 
 
 class Pool:
-    """The connections of one origin: at most `limit`, most recently used first, with a fair queue when all are busy."""
+    """The connections to one origin, at most `limit`. When all are busy, callers wait in a fair queue."""
 
     def __init__(
         self,
@@ -383,7 +386,10 @@ class Pool:
         return None
 
     async def acquire(self, timeouts: Timeouts) -> PooledConnection:
-        """Return a new connection or, when `limit` are open, the first one that becomes idle."""
+        """Return a new connection or, if `limit` connections are open, the first one that becomes idle.
+
+        Raise PipeError on failure.
+        """
         while True:
             if self._is_closed:
                 raise self._closed_error()
@@ -397,7 +403,7 @@ class Pool:
                 return connection
 
     async def acquire_fresh(self, timeouts: Timeouts) -> PooledConnection:
-        """Return a new connection for a retry; drop the idle ones, which may be dead as well."""
+        """Return a new connection for a retry, after dropping the idle ones, which may be dead as well."""
         while self._idle:
             self._idle.pop().abort()
         return await self.acquire(timeouts)
@@ -418,7 +424,7 @@ class Pool:
             await asyncio.shield(self._emptied)
 
     async def _dial(self, timeouts: Timeouts) -> PooledConnection:
-        """Open a connection in a slot that is already reserved; free the slot if that fails."""
+        """Open a connection in a slot that is already reserved. Free the slot if that fails."""
         if self._is_closed:
             self._free_slot()
             raise self._closed_error()
@@ -442,13 +448,13 @@ class Pool:
         return connection
 
     def _drop(self, connection: PooledConnection) -> None:
-        """Clean up after a failed dial; a connection that was made frees its slot when it is lost."""
+        """Clean up after a failed dial. An established connection frees its slot later, when it is lost."""
         connection.abort()
         if not connection.is_made:
             self._forget(connection)
 
     async def _queue(self, timeouts: Timeouts) -> PooledConnection | None:
-        """Wait for a connection; None means a free slot, in which the caller must dial."""
+        """Wait for a connection and return it, or None for a free slot, in which the caller must dial."""
         loop = asyncio.get_running_loop()
         turn: Turn = loop.create_future()
         message = f"all {self._limit} connections to {self._where} are busy"
@@ -469,7 +475,7 @@ class Pool:
         return given
 
     def _return(self, given: PooledConnection | PipeError | None) -> None:
-        """Pass on what was given to a waiter that was cancelled at that moment."""
+        """Pass on a connection or slot that was given to a caller which was cancelled at the same moment."""
         if given is None:
             self._free_slot()
         elif isinstance(given, PooledConnection) and given.is_alive:

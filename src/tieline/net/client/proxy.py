@@ -21,9 +21,9 @@ _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
 
 
 class Origin(NamedTuple):
-    """The scheme, host and port of an upstream; IPv6 hosts are written without brackets.
+    """The scheme, host and port of an upstream. IPv6 hosts are written without brackets.
 
-    A tuple, because it is a dictionary key on every request and tuples are hashed in C.
+    This is a tuple because it is used as a dictionary key for every request, and tuples are hashed in C.
     """
 
     scheme: Literal["http", "https"]
@@ -32,7 +32,7 @@ class Origin(NamedTuple):
 
     @classmethod
     def parse(cls, url: str) -> tuple["Origin", str]:
-        """Split a base URL into its origin and its path without a trailing slash."""
+        """Split a base URL into its origin and its path without a trailing slash. Raise ValueError if it is invalid."""
         parts = _split(url)
         if "@" in parts.netloc:
             raise ValueError("a URL must not contain a user name or password")
@@ -42,12 +42,12 @@ class Origin(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """`host:port`, as in error messages and CONNECT."""
+        """`host:port`, for error messages and CONNECT requests."""
         return f"{self._bracketed}:{self.port}"
 
     @property
     def host_field(self) -> str:
-        """The value of the Host field, without a default port."""
+        """The value of the Host header. It contains the port only if that is not the default port."""
         return self._bracketed if self.port == DEFAULT_PORTS[self.scheme] else self.authority
 
     @property
@@ -64,7 +64,7 @@ class Proxy:
 
     @classmethod
     def parse(cls, url: str) -> "Proxy":
-        """Parse a proxy URL, by default with scheme http. Errors do not quote it: it may contain a password."""
+        """Parse a proxy URL; the default scheme is http. Errors do not quote the URL, which may contain a password."""
         parts = _split(url if "://" in url else f"http://{url}", secret=True)
         if parts.username is None:
             return cls(_origin_of(parts))
@@ -82,7 +82,7 @@ class Proxies:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> "Proxies":
-        """Read `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`; lower case takes precedence over upper case."""
+        """Read `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`. Lower-case names take precedence."""
         return cls(
             http=_proxy_from(env, "http_proxy"),
             https=_proxy_from(env, "https_proxy"),
@@ -99,7 +99,7 @@ class Proxies:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamRoute:
-    """An origin, and the proxy through which it is reached."""
+    """An origin, and the proxy through which it is reached, if any."""
 
     origin: Origin
     proxy: Proxy | None
@@ -111,7 +111,10 @@ class UpstreamRoute:
 
     @property
     def request_line(self) -> tuple[str, str]:
-        """The text before and after the path in every request line; a forwarding proxy needs whole URLs."""
+        """The text before the path in every request line, and the text after it, which includes the Host header.
+
+        A forwarding proxy needs a whole URL in the request line.
+        """
         host = self.origin.host_field
         before, after = "", f" HTTP/1.1\r\nhost: {host}"
         if self.is_forwarded and self.proxy is not None:
@@ -124,7 +127,10 @@ class UpstreamRoute:
 async def dial(
     connection: asyncio.Protocol, route: UpstreamRoute, tls: Callable[[], ssl.SSLContext], handshake_timeout: float
 ) -> None:
-    """Connect `connection` along a route; raise PipeError with phase "connect" if that fails."""
+    """Connect `connection` to an upstream, through the proxy of the route if there is one.
+
+    Raise PipeError with phase "connect" if that fails.
+    """
     try:
         if route.proxy is None:
             await _open(connection, route.origin, tls, handshake_timeout)
@@ -186,7 +192,7 @@ async def _tunnel(
 
 
 class _Tunnel(asyncio.Protocol):
-    """Waits for the response of a proxy to CONNECT."""
+    """Waits for a proxy's response to CONNECT."""
 
     def __init__(self, target: str, where: str) -> None:
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -219,7 +225,7 @@ class _Tunnel(asyncio.Protocol):
             error = PipeError("connect", "proxy", f"the proxy {self._where} {complaint}", sent=False)
             error.__cause__ = cause
             self.opened.set_exception(error)
-            # Mark it as retrieved: the caller may be gone, and asyncio would log an unhandled exception.
+            # Mark the exception as retrieved: if the caller was cancelled, asyncio would log it as unhandled.
             self.opened.exception()
 
 
@@ -316,7 +322,7 @@ def _is_loopback(host: str) -> bool:
 def _covers(entry: str, origin: Origin) -> bool:
     """Return whether a `no_proxy` entry matches an origin.
 
-    An entry is `*`, a domain and its subdomains, an address or network, a port.
+    An entry is `*`, a domain (which includes its subdomains), an address or a network. It may end with a port.
     """
     if entry == "*":
         return True

@@ -1,7 +1,7 @@
 """An HTTP response: its head, its body as it arrives, and the errors of both.
 
 A response has two sides. The connection feeds it (`begin`, `chunks`, `finish`, `fail`); one reader consumes it (`take`,
-`chunk`, `read`, `close`), so one future is all the synchronisation needed. Data is decompressed only when it is taken,
+`chunk`, `read`, `close`), so a single future is enough to synchronise them. Data is decompressed only when it is taken,
 in parts of bounded size, so that a decompression bomb cannot fill the memory.
 """
 
@@ -16,18 +16,19 @@ Reason = Literal["refused", "dns", "tls", "timeout", "reset", "protocol", "too_l
 Fields = list[tuple[bytes, bytes]]
 
 HIGH_WATER = 256 * 1024
-"""Bytes waiting for the reader above which reading from the socket pauses."""
+"""If more bytes than this wait for the reader, reading from the socket pauses."""
 
 MAX_DECODED = 256 * 1024
-"""Bytes a decoder returns at most per call."""
+"""How many bytes a decoder returns at most per call."""
 
 _NOTHING: Mapping[bytes, bytes] = {}
 
 
 class PipeError(Exception):
-    """A network operation failed, in this phase and for this reason; `message` is for the user.
+    """A network operation failed in this phase and for this reason. `message` is meant for the user.
 
-    `sent` says whether the upstream may have received any part of the request; if so, it may process a retry twice.
+    `sent` says whether the upstream may have received any part of the request. If so, a retry may make the upstream
+    process the request twice.
     """
 
     def __init__(self, phase: Phase, reason: Reason, message: str, *, sent: bool) -> None:
@@ -40,7 +41,11 @@ class PipeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds each phase may take: `first_byte` until the head is complete, `idle` without data inside a body."""
+    """How many seconds each phase of a request may take.
+
+    `first_byte` is the time until the head of the response is complete, `idle` the time without data inside a body, and
+    `pool` the time to wait for a free connection.
+    """
 
     connect: float = 10
     first_byte: float = 300
@@ -84,9 +89,9 @@ class HttpResponse:
         self.status = 0
         self.error: PipeError | None = None
         self.buffered = 0
-        """Bytes that arrived since the reader last took some."""
+        """How many bytes have arrived since the reader last took data."""
         self.chunks = chunks
-        """The part of the body that was not taken yet; the connection appends to it."""
+        """The parts of the body that have not been taken yet. The connection appends to them."""
         self._source: ResponseSource | None = source
         self._where = source.where
         self._loop = loop
@@ -102,24 +107,24 @@ class HttpResponse:
 
     @property
     def headers(self) -> Sequence[tuple[str, str]]:
-        """The header fields, names in lower case. `content-encoding` is kept although the body is decoded."""
+        """The header fields, with names in lower case. `content-encoding` is kept although the body is decoded."""
         return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in self._fields]
 
     def header(self, name: str) -> str | None:
-        """Return the first value of a field by its lower-case name, or None."""
+        """Return the first value of a header field, or None. The name must be in lower case."""
         value = self._first.get(name.encode("latin-1"))
         return None if value is None else value.decode("latin-1")
 
     def field(self, name: bytes) -> bytes:
-        """Return the first value of a field as bytes, b"" if there is none."""
+        """Return the first value of a header field as bytes, or b"". The name must be in lower case."""
         return self._first.get(name, b"")
 
     def pick(self, names: Mapping[bytes, str]) -> tuple[tuple[str, str], ...]:
-        """Return the fields that this mapping gives a non-empty name, under that name."""
+        """Return the header fields for which `names` has a non-empty name, under that name."""
         return tuple([(named, value.decode("latin-1")) for name, value in self._fields if (named := names[name])])
 
     def take(self) -> bytes:
-        """Return the data that has arrived since the last call, without waiting; b"" does not mean the end."""
+        """Return the data that has arrived since the last call, without waiting. b"" does not mean the end."""
         if self._is_plain:
             return self._drain() if self.chunks else b""
         if self._decoder is None:
@@ -133,7 +138,7 @@ class HttpResponse:
         return self._take_decoded(self._decoder)
 
     async def chunk(self) -> bytes:
-        """Return all data that has arrived since the last call, waiting for some if necessary; b"" at the end."""
+        """Wait for data and return all that has arrived since the last call, or b"" at the end of the body."""
         while not (data := self.take()):
             if self._ended:
                 self._check_end()
@@ -146,7 +151,7 @@ class HttpResponse:
         return data
 
     async def read(self, limit: int) -> bytes:
-        """Return the whole body; raise PipeError `too_large` and drop the connection beyond `limit` bytes."""
+        """Return the whole body. If it exceeds `limit` bytes, drop the connection and raise PipeError (`too_large`)."""
         parts: list[bytes] = []
         size = 0
         while data := self.take() or await self.chunk():
@@ -162,7 +167,7 @@ class HttpResponse:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
-        """Discard what was not read, and abort the connection if the body has not arrived in full."""
+        """Discard unread data, and abort the connection if the body has not arrived in full."""
         source = self._source
         if source is not None:
             source.abort()
@@ -178,7 +183,10 @@ class HttpResponse:
             self._loop.call_later(grace, self._abort_unless_ended, source)
 
     def news(self, seconds: float) -> asyncio.Future[None]:
-        """Return a future for the next change. A caller that is cancelled while awaiting it must call `close`."""
+        """Return a future that resolves at the next change. After `seconds` without one, the response fails.
+
+        A caller that is cancelled while awaiting the future must call `close`.
+        """
         if self._waiter is not None:
             raise RuntimeError("a response has one reader at a time")
         if self._source is not None:
@@ -194,7 +202,7 @@ class HttpResponse:
 
     @property
     def is_framed(self) -> bool:
-        """Whether the head says where the body ends; otherwise it ends with the connection."""
+        """Whether the head says where the body ends. Otherwise the body ends with the connection."""
         return b"content-length" in self._first or b"transfer-encoding" in self._first
 
     def begin(self, status: int, fields: Fields, first: Mapping[bytes, bytes]) -> None:
@@ -207,7 +215,7 @@ class HttpResponse:
             self.wake()
 
     def finish(self) -> None:
-        """Mark the body as complete; the connection may now serve another request."""
+        """Mark the body as complete. The connection may then serve another request."""
         self._ended = True
         self._source = None
         if self._waiter is not None:
@@ -293,7 +301,7 @@ class _Inflate:
         return self._inflate is not None and self._inflate.eof
 
     def decode(self, data: bytes) -> bytes:
-        """Return up to `MAX_DECODED` bytes. Unless `needs_input` is set then, call again with b"" for more."""
+        """Return up to `MAX_DECODED` bytes of decoded data. If `needs_input` is then False, call again with b""."""
         inflate = self._inflate
         if inflate is None:
             # The standard requires the zlib format (low nibble of the first byte is 8); some servers send raw deflate.

@@ -74,9 +74,9 @@ class Http2Client:
         headers: Sequence[tuple[str, str]],
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
     ) -> Http2Stream:
-        """Begin a POST request without waiting for the response; the caller must close the stream in the end.
+        """Begin a POST request without waiting for the response. The caller must close the returned stream.
 
-        Raise PipeError if it fails, or ValueError if the path or a header is not valid.
+        Raise PipeError if that fails, or ValueError if the path or a header is not valid.
         """
         fields = _build_head(origin, path, headers)
         pool = self._pools.get(origin) or self._open_pool(origin)

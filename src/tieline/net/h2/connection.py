@@ -5,7 +5,7 @@ update is sent when a reader has taken the data, so that a slow reader blocks on
 the whole connection is used up.
 
 One timer per connection serves three purposes: it closes a connection without streams after a while, pings a silent
-connection with streams, and drops one that does not reply.
+connection with streams, and drops a connection that does not reply to the ping.
 """
 
 import asyncio
@@ -36,18 +36,18 @@ from tieline.net.h2.stream import SLACK, Http2Stream
 from tieline.net.h2.writer import Http2Writer
 
 DEFAULT_WINDOW = 65535
-"""The initial connection window of HTTP/2; settings cannot make it smaller."""
+"""The initial connection window of HTTP/2, in bytes. Settings cannot make it smaller."""
 
 MAX_HEADER_BYTES = 64 * 1024
 
 MAX_EARLY = 1024 * 1024
-"""Bytes accepted from a tunnel before `connection_made` is called."""
+"""How many bytes are accepted from a tunnel before `connection_made` is called."""
 
 LAST_STREAM_ID = 20_001
 """A connection is replaced after ten thousand streams, because h2 keeps state for every one of them."""
 
 CLOSE_TIMEOUT = 1.0
-"""Seconds for sending the last frames before a connection is aborted."""
+"""Seconds that a closing connection has to send its last frames before it is aborted."""
 
 PING = b"tieline?"
 
@@ -56,7 +56,7 @@ _CONFIGURATION = H2Configuration(client_side=True, header_encoding=None, validat
 
 @dataclass(frozen=True, slots=True)
 class Http2Config:
-    """Settings of every connection; windows in bytes, times in seconds."""
+    """The settings of every connection. Windows are in bytes, times in seconds."""
 
     streams: int
     stream_window: int
@@ -106,7 +106,7 @@ class Http2ClientConnection(asyncio.Protocol):
 
     @property
     def room(self) -> int:
-        """How many more streams may be opened now; only one until the peer has sent its SETTINGS."""
+        """How many more streams may be opened now. Until the peer has sent its SETTINGS, only one may be open."""
         if self.is_leaving or not self.is_alive:
             return 0
         limit = min(self._config.streams, self._h2.remote_settings.max_concurrent_streams) if self.is_settled else 1
@@ -119,7 +119,7 @@ class Http2ClientConnection(asyncio.Protocol):
         return self._config.streams - len(self._streams) if is_new else 0
 
     def open(self, fields: Fields, timeouts: Timeouts) -> Http2Stream:
-        """Open a stream by sending the head of a request; requires `room`."""
+        """Open a stream by sending the head of a request. `room` must be positive."""
         number = self._h2.get_next_available_stream_id()
         self._h2.send_headers(number, fields)
         stream = self._streams[number] = Http2Stream(self, number, timeouts, self._loop)
@@ -148,7 +148,7 @@ class Http2ClientConnection(asyncio.Protocol):
         self._writer.push(stream)
 
     def credit(self, stream: Http2Stream, size: int) -> None:
-        """Count bytes of a stream as consumed; send a window update when a quarter of the window is."""
+        """Count bytes of a stream as consumed. Once a quarter of its window is consumed, send a window update."""
         stream.consumed += size
         if stream.consumed >= self._config.stream_window // 4 and not (stream.is_over or stream.is_gone):
             self._writer.grant(stream.number, stream.consumed)
@@ -231,7 +231,10 @@ class Http2ClientConnection(asyncio.Protocol):
         self._arm()
 
     def _is_preface_valid(self, data: bytes) -> bool:
-        """Return whether the first bytes of the peer are complete and valid; fail the connection if not."""
+        """Return whether the first bytes from the peer are complete and valid.
+
+        If they are invalid, fail the connection.
+        """
         complaint = frames.check_preface(data)
         if complaint:
             self._fail("protocol", complaint, phase="connect", sent=False)
@@ -278,7 +281,7 @@ class Http2ClientConnection(asyncio.Protocol):
             stream.wake()
 
     def _receive_unwanted(self, number: int, size: int) -> None:
-        """Handle data for a stream we have closed: it still counts against the connection window."""
+        """Handle data for a stream that is closed or not ready. The data still counts against the connection window."""
         if not number & 1 or number > self._h2.highest_outbound_stream_id:
             raise ProtocolError("data for a stream that was never opened")
         stream = self._streams.get(number)
@@ -299,7 +302,7 @@ class Http2ClientConnection(asyncio.Protocol):
                     self._writer.pump()
                     self._on_room()
                 case ResponseReceived() | TrailersReceived() | StreamEnded() | StreamReset():
-                    # Events of a stream that we have closed are ignored.
+                    # Events of a stream that is already closed are ignored.
                     stream = self._streams.get(event.stream_id)
                     if stream is not None:
                         self._receive_for(stream, event)
@@ -344,7 +347,7 @@ class Http2ClientConnection(asyncio.Protocol):
 
     def _reset(self, stream: Http2Stream, code: ErrorCodes) -> None:
         if self.is_alive:
-            # First, because a stream that takes its place must not precede the reset on the wire.
+            # Done first, because a stream that takes its place must not precede the reset on the wire.
             self._h2.reset_stream(stream.number, code)
             self._writer.flush_soon()
         self._forget(stream)
@@ -367,20 +370,20 @@ class Http2ClientConnection(asyncio.Protocol):
             self._loop.call_soon(self._leave)
 
     def _leave(self) -> None:
-        """Send GOAWAY and close, if there are no streams."""
+        """Send GOAWAY and close the connection, if there are no streams."""
         if self.is_alive and not self._streams:
             self._h2.close_connection()
             self._close()
 
     def _on_protocol_error(self, error: ProtocolError) -> None:
-        """Send GOAWAY with the error code and close."""
+        """Send GOAWAY with the error code and close the connection."""
         self._h2.clear_outbound_data_buffer()
         self._h2.close_connection(error.error_code)
         self._close()
         self._fail("protocol", f"violated the HTTP/2 protocol: {error}")
 
     def _close(self) -> None:
-        """Close after the queued frames are sent, or after CLOSE_TIMEOUT."""
+        """Close the connection after the queued frames have been sent, or after CLOSE_TIMEOUT."""
         self._writer.flush()
         self._writer.close()
         self.is_alive = False
@@ -423,7 +426,7 @@ class Http2ClientConnection(asyncio.Protocol):
     # ── time ──
 
     def _due(self) -> float:
-        """Return when the timer is needed next."""
+        """Return the time at which the timer is needed next."""
         if self._closed_at > -inf:
             return self._closed_at + CLOSE_TIMEOUT
         if not self._streams:

@@ -1,8 +1,8 @@
 """The HTTP/2 frames that are parsed and built here instead of by h2: DATA, WINDOW_UPDATE and GOAWAY.
 
-h2 keeps the state of a connection, its header compression and its settings. It takes about ten times as long to parse a
-DATA frame as this module, and after a GOAWAY it rejects all data although accepted streams continue. Therefore these
-frames bypass it.
+h2 keeps the state of a connection, its header compression and its settings. But it takes about ten times as long as
+this module to parse a DATA frame, and after a GOAWAY it rejects all data although accepted streams continue. Therefore
+these frames bypass h2.
 """
 
 import re
@@ -24,7 +24,7 @@ END_HEADERS: Final = 0x4
 PADDED: Final = 0x8
 
 HEAD = Struct(">HBBBL")
-"""Length (16 and 8 bits), type, flags, stream."""
+"""The head of a frame: length (upper 16 and lower 8 bits), type, flags, stream number."""
 HEAD_SIZE: Final = HEAD.size
 NUMBER_MASK: Final = 0x7FFFFFFF
 
@@ -37,12 +37,12 @@ _STATUS_LINE = re.compile(rb"HTTP/(\d(?:\.\d)?) (\d{3})")
 
 
 def window_update(number: int, size: int) -> bytes:
-    """Build a WINDOW_UPDATE frame of `size` bytes for a stream, or for the connection (0)."""
+    """Build a WINDOW_UPDATE frame that adds `size` bytes to the window of a stream, or of the connection (number 0)."""
     return _WINDOW_UPDATE.pack(0, 4, WINDOW_UPDATE, 0, number, size)
 
 
 def last_trailers(number: int) -> bytes:
-    """Build an empty trailers frame, which tells h2 that a body has ended whose DATA frames it has not seen.
+    """Build an empty trailers frame. It tells h2 that a body has ended, although h2 has not seen its DATA frames.
 
     An empty DATA frame would not work: h2 would compare the received length with `content-length`.
     """
@@ -50,7 +50,7 @@ def last_trailers(number: int) -> bytes:
 
 
 def unpadded(payload: bytes) -> bytes:
-    """Return the data of a padded DATA frame."""
+    """Return the data of a padded DATA frame. Raise ProtocolError if the padding is too long."""
     if not payload or payload[0] >= len(payload):
         raise ProtocolError("a DATA frame has more padding than bytes")
     return payload[1 : len(payload) - payload[0]]
@@ -67,7 +67,7 @@ def read_goaway(payload: bytes) -> tuple[int, int, str]:
 
 
 def error_name(code: int) -> str:
-    """Return an HTTP/2 error code as text."""
+    """Return the name of an HTTP/2 error code, for messages."""
     try:
         return ErrorCodes(code).name.lower().replace("_", " ").replace("http 1 1", "HTTP/1.1")
     except ValueError:

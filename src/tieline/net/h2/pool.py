@@ -29,7 +29,7 @@ class PendingOpen(NamedTuple):
 
 
 class Http2Pool:
-    """The connections of one origin, of which at most `limit` accept new streams."""
+    """The connections to one origin. At most `limit` of them accept new streams."""
 
     def __init__(
         self, route: UpstreamRoute, config: Http2Config, limit: int, tls: Callable[[], ssl.SSLContext]
@@ -48,7 +48,7 @@ class Http2Pool:
         self._is_closed = False
 
     async def open(self, fields: Fields, timeouts: Timeouts) -> Http2Stream:
-        """Open a stream on a connection with room, or wait for one."""
+        """Open a stream on a connection with room. Wait if there is none. Raise PipeError on failure."""
         if self._is_closed:
             raise closed_error(self._where)
         if not self._waiters:
@@ -92,7 +92,7 @@ class Http2Pool:
         return given
 
     def _serve(self) -> None:
-        """Open streams for waiting callers where there is room, and dial for the others."""
+        """Open streams for waiting callers on connections with room, and dial connections for the others."""
         if not self._waiters:
             return
         for connection in self._connections:
@@ -114,7 +114,7 @@ class Http2Pool:
             accepting += 1
 
     def _refuse(self, error: PipeError) -> None:
-        """Fail all waiting callers."""
+        """Fail all waiting callers with this error."""
         while self._waiters:
             _settle(self._waiters.popleft().turn, _copy(error))
 
@@ -147,7 +147,7 @@ class Http2Pool:
             self._refuse(failure or connection.failure or self._vanished_error())
 
     def _drop(self, connection: Http2ClientConnection) -> None:
-        """Clean up after a failed dial; a connection that was made is forgotten when its transport is lost."""
+        """Clean up after a failed dial. An established connection is forgotten later, when its transport is lost."""
         connection.abort()
         if not connection.is_made:
             self._forget(connection)
@@ -192,7 +192,7 @@ def _settle(turn: Turn, given: PipeError) -> None:
 
 
 def _take_back(turn: Turn) -> None:
-    """Close the stream that was opened for a caller which was cancelled at that moment."""
+    """Close the stream if one was opened for a caller that was cancelled at the same moment."""
     if turn.done() and not turn.cancelled():
         given = turn.result()
         if isinstance(given, Http2Stream):
@@ -200,7 +200,7 @@ def _take_back(turn: Turn) -> None:
 
 
 def _copy(error: PipeError) -> PipeError:
-    """Copy an error, because raising one sets its traceback and each caller needs its own."""
+    """Copy an error, because raising it sets its traceback, so each caller needs its own copy."""
     copy = PipeError(error.phase, error.reason, error.message, sent=error.sent)
     copy.__cause__ = error.__cause__
     return copy

@@ -1,8 +1,8 @@
 """A two-way HTTP/2 stream.
 
 A stream has two sides. The connection feeds it (`begin`, `finish`, `fail`) and takes its outgoing data; its users send,
-read and close. There is one reader. Any number of tasks may send: each message goes out whole and in order, even if
-its sender is cancelled while waiting. A reader that is cancelled or times out may read again.
+read and close. There is one reader. Any number of tasks may send: each message is sent whole and in order, even if its
+sender is cancelled while waiting. A reader that is cancelled or times out may read again.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from typing import Protocol
 from tieline.net.client.response import Fields, Phase, PipeError, Reason, Timeouts
 
 MAX_BACKLOG = 64 * 1024 * 1024
-"""Bytes that may be queued in a stream, apart from the message being sent."""
+"""How many bytes may be queued in a stream, apart from the message that is being sent."""
 
 SLACK = 0.001
-"""Event loops round timers to milliseconds; a deadline closer than this has passed."""
+"""A deadline closer than this many seconds counts as passed, because event loops round timers to milliseconds."""
 
 
 class StreamConnection(Protocol):
@@ -71,9 +71,9 @@ class Http2Stream:
         self.queued = 0
         self.sent = 0
         self.unacknowledged = 0
-        """Bytes received for which no window update was sent yet."""
+        """How many bytes were received for which no window update has been sent yet."""
         self.consumed = 0
-        """Those of them that the reader has taken."""
+        """How many of the unacknowledged bytes the reader has taken."""
         self.is_over = False
         """Whether the response is complete."""
         self.is_ending = False
@@ -96,7 +96,7 @@ class Http2Stream:
     # ── the response ──
 
     async def status(self) -> int:
-        """Wait for the head of the response and return its status; `Timeouts.first_byte` counts from this call."""
+        """Wait for the head of the response and return its status. `Timeouts.first_byte` counts from this call."""
         while not self.code:
             if self.error is not None:
                 raise self.error
@@ -106,20 +106,20 @@ class Http2Stream:
 
     @property
     def headers(self) -> Sequence[tuple[str, str]]:
-        """The fields of the head, names in lower case; empty before `status` has returned."""
+        """The header fields of the response, with names in lower case. Empty until `status` has returned."""
         return _decoded(self._fields)
 
     def header(self, name: str) -> str | None:
-        """Return the first value of a field of the head by its lower-case name, or None."""
+        """Return the first value of a header field, or None. The name must be in lower case."""
         return next((value for key, value in self.headers if key == name), None)
 
     @property
     def trailers(self) -> Sequence[tuple[str, str]]:
-        """The trailer fields; empty before `chunk` has returned b""."""
+        """The trailer fields of the response. Empty until `chunk` has returned b""."""
         return _decoded(self._trailers)
 
     async def chunk(self, idle: float | None = None) -> bytes:
-        """Return all data that has arrived since the last call, waiting for some if necessary; b"" at the end.
+        """Wait for data and return all that has arrived since the last call, or b"" at the end of the response.
 
         `idle` replaces `Timeouts.idle` for this call. With `inf` only a dead connection ends the wait.
         """
@@ -158,13 +158,13 @@ class Http2Stream:
             await self._wait_until_sent(self.queued)
 
     def end(self) -> None:
-        """Complete the request after the queued data. Never raises."""
+        """End the request after the queued data. This never raises an exception."""
         if not (self.is_ending or self.is_gone):
             self.is_ending = True
             self._connection.push(self)
 
     def close(self) -> None:
-        """Reset the stream unless it is complete; pending calls get an error. Never raises."""
+        """Reset the stream unless it is complete. Pending calls get an error. This never raises an exception."""
         if not self.is_gone:
             self._connection.cancel(self)
         if self.incoming:
@@ -198,7 +198,7 @@ class Http2Stream:
         self.wake()
 
     def trail(self, fields: Fields) -> None:
-        """Set the trailers."""
+        """Set the trailers of the response."""
         self._trailers = fields
 
     def finish(self) -> None:
@@ -238,14 +238,14 @@ class Http2Stream:
                 waiter.set_result(None)
 
     def failure(self, reason: Reason, complaint: str, *, sent: bool = True, phase: Phase | None = None) -> PipeError:
-        """Return an error of this stream, by default with its current phase."""
+        """Return an error for this stream. `phase` defaults to the current phase of the stream."""
         phase = phase or ("body" if self.code else "first_byte")
         return PipeError(phase, reason, f"{self._connection.where} {complaint}", sent=sent)
 
     # ── waiting ──
 
     async def _wait(self, seconds: float) -> bool:
-        """Wait for the next change; return False after a timeout."""
+        """Wait for the next change of the response. Return False after a timeout."""
         if self._waiter is not None:
             raise RuntimeError("a stream has one reader at a time")
         self._waiter = self._loop.create_future()
@@ -256,7 +256,7 @@ class Http2Stream:
             self._waiter = None
 
     def _expect(self, seconds: float) -> None:
-        """Set the deadline of a wait. The timer is moved only when it fires, so most waits set none."""
+        """Set the deadline of a wait. A running timer is postponed only when it fires, so most waits set no timer."""
         self._deadline = deadline = self._loop.time() + seconds
         if deadline < self._timer_at:
             if self._timer is not None:

@@ -1,7 +1,7 @@
 """The sending side of an HTTP/2 connection: schedules streams and flushes bytes to the transport.
 
-Everything queued in one iteration of the event loop goes out in one write. Streams that are blocked by flow control or
-by the transport take turns, one frame each, so that a large message does not delay small ones.
+All bytes that are queued in one iteration of the event loop are sent in one write. Streams that are blocked by flow
+control or by the transport take turns, one frame each, so that a large message does not delay small ones.
 """
 
 import asyncio
@@ -13,17 +13,17 @@ from tieline.net.h2 import frames as frames
 from tieline.net.h2.stream import Http2Stream
 
 MAX_UNREAD = 4 * 1024 * 1024
-"""Bytes of replies (acknowledgements, window updates) that may wait for a peer that sends but does not read."""
+"""How many bytes of replies (acknowledgements, window updates) may wait for a peer that sends but does not read."""
 
 
 class Http2Writer:
-    """Writes the output of h2 and of the streams."""
+    """Writes the output of h2 and of the streams to the transport."""
 
     def __init__(
         self, h2: H2Connection, window: int, on_done: Callable[[Http2Stream], None], on_not_reading: Callable[[], None]
     ) -> None:
         self.unacknowledged = 0
-        """Bytes received on the connection for which no window update was sent yet."""
+        """How many bytes were received on the connection for which no window update has been sent yet."""
         self._h2 = h2
         self._window = window
         self._on_done = on_done
@@ -83,7 +83,7 @@ class Http2Writer:
     # ── receive windows ──
 
     def credit(self, size: int) -> None:
-        """Count bytes as consumed on the connection; send a window update when a quarter of the window is."""
+        """Count bytes as consumed. Once a quarter of the connection's window is consumed, send a window update."""
         self._consumed += size
         if self._consumed >= self._window // 4:
             self.grant(0, self._consumed)
@@ -91,7 +91,7 @@ class Http2Writer:
             self._consumed = 0
 
     def grant(self, number: int, size: int) -> None:
-        """Queue a window update for a stream, or for the connection (0)."""
+        """Queue a window update of `size` bytes for a stream, or for the connection (number 0)."""
         self._updates += frames.window_update(number, size)
         self.flush_soon()
 
@@ -120,7 +120,7 @@ class Http2Writer:
                 self._on_not_reading()
 
     def _send_frame(self, stream: Http2Stream) -> bool:
-        """Send up to one frame of a stream; return whether anything was sent."""
+        """Send up to one frame of a stream. Return whether anything was sent."""
         if stream.outgoing:
             window = self._h2.local_flow_control_window(stream.number)
             piece = stream.next_piece(min(window, frames.MAX_FRAME))

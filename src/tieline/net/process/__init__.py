@@ -1,4 +1,4 @@
-"""Child processes as byte streams, which are ended together with everything they started.
+"""Child processes as byte streams. They are ended together with all processes that they started.
 
-Nothing here knows what a program speaks over its pipes. `warden.py` is a program of its own and is never imported.
+Nothing here knows what protocol a program uses over its pipes. `warden.py` is a separate program and is never imported.
 """

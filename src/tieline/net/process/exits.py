@@ -1,4 +1,4 @@
-"""Waiting for processes to exit, and their exit status."""
+"""Waits for processes to exit, and describes how they ended."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 REAP_TIMEOUT = 5.0
-"""Seconds to wait for a process that is about to exit."""
+"""Seconds to wait for a process that is about to exit before it is killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Exit:
 
 
 def on_exit(process: subprocess.Popen[bytes], callback: Callable[[], None]) -> Callable[[], None]:
-    """Call back once when a process has exited; return a function that cancels this.
+    """Call `callback` once when a process has exited. Return a function that cancels the callback.
 
     On systems with pidfd or waitid the process is not reaped before the callback, so its pid cannot be reused yet.
     """
@@ -76,7 +76,7 @@ async def reaped(process: subprocess.Popen[bytes] | None) -> None:
 
 
 def reap_now(process: subprocess.Popen[bytes] | None) -> None:
-    """Reap a process that is about to exit, blocking the event loop for milliseconds, at most a second."""
+    """Reap a process that is about to exit. This blocks the event loop for milliseconds, at most for a second."""
     if process is not None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=1)

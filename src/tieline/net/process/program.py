@@ -1,7 +1,7 @@
 """A child process as a byte stream: standard input, standard output, and a guaranteed end.
 
-A program runs in a process group of its own, with exactly the environment it is given. Its standard error is always
-read, so that the program never blocks on it, and the last part is kept.
+A program runs in a process group of its own, with exactly the environment that it is given. Its standard error is
+always read, so that the program never blocks on it, and the last part is kept.
 
 Guarantees about the end of a program:
 
@@ -10,7 +10,7 @@ Guarantees about the end of a program:
 - When the gateway is killed, even by SIGKILL, all processes are ended within about a second.
 - On Linux this covers all descendants, including those that left the process group or session (see `tree.py`).
   Elsewhere it covers the process group only (see `watchdog.py`).
-- Once the program itself has exited its output ends, even if another process still holds the pipe.
+- Once the program itself has exited, its output ends, even if another process still holds the pipe.
 """
 
 import asyncio
@@ -32,19 +32,19 @@ from tieline.net.process.watchdog import ProcessGroup
 __all__ = ["Exit", "Process", "ProcessError", "StopTimeouts"]
 
 HIGH_WATER = 256 * 1024
-"""Bytes of unread output above which reading pauses."""
+"""If more bytes of output than this are unread, reading from the program pauses."""
 
 STRAGGLER_TIMEOUT = 0.5
-"""Seconds after a program has exited until the processes it left behind are killed and its output is closed."""
+"""Seconds between the exit of a program and the end of its output and of the processes that it left behind."""
 
 MAX_STDERR = 64 * 1024
-"""Bytes of the standard error that are kept."""
+"""How many bytes of the standard error are kept."""
 
 Reason = Literal["not_found", "not_executable", "no_folder", "failed", "ended", "timeout"]
 
 
 class ProcessError(Exception):
-    """A program could not be started or does not accept input; `message` is for the user."""
+    """A program could not be started or does not accept input. `message` is meant for the user."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -83,11 +83,14 @@ class Process:
         self._straggler_timer: asyncio.TimerHandle | None = None
         self._stop_watching: Callable[[], None] | None = None
         self.buffered = 0
-        """Bytes of output that were not read yet."""
+        """How many bytes of output have not been read yet."""
 
     @classmethod
     async def start(cls, argv: Sequence[str], *, env: Mapping[str, str], cwd: str, tail: int = MAX_STDERR) -> "Process":
-        """Start a program, which is looked up on the PATH of `env`; raise ProcessError if that fails."""
+        """Start a program, which is looked up on the PATH of `env`. Raise ProcessError if that fails.
+
+        `tail` is how many bytes of its standard error to keep.
+        """
         processes = await _spawn(argv, env, cwd)
         process = cls(Path(argv[0]).name, processes, tail)
         try:
@@ -108,13 +111,13 @@ class Process:
 
     @property
     def stderr(self) -> str:
-        """The last lines of its standard error, without escape sequences."""
+        """The last lines of the program's standard error, without escape sequences."""
         return self._tail.text()
 
     # ── input and output ──
 
     async def send(self, data: bytes, within: float = 60) -> None:
-        """Write a whole message once there is room in the pipe; if cancelled while waiting, write nothing.
+        """Wait until there is room in the pipe, then write a whole message. If cancelled while waiting, write nothing.
 
         Raise ProcessError if the program has ended or does not read its input for `within` seconds.
         """
@@ -125,7 +128,7 @@ class Process:
             raise ProcessError("ended", f"{self._name} accepts no more input{ending}")
 
     async def chunk(self) -> bytes:
-        """Return all output since the last call, waiting for some if necessary; b"" at the end."""
+        """Wait for output and return all of it since the last call, or b"" at the end of the output."""
         while not self._chunks and not self._stdout.is_ended:
             linger = STRAGGLER_TIMEOUT if self._ended.done() else None
             if not await self._woken(linger):
@@ -137,13 +140,13 @@ class Process:
         return data
 
     async def wait(self) -> Exit:
-        """Wait until the program and its descendants have ended."""
+        """Wait until the program and its descendants have ended, and return how the program ended."""
         return await asyncio.shield(self._ended)
 
     # ── stopping ──
 
     async def aclose(self, timeouts: StopTimeouts = DEFAULT_STOP_TIMEOUTS) -> None:
-        """End the program and its descendants; when this returns they are gone."""
+        """End the program and its descendants, and return when they have ended."""
         self._is_discarding = True
         self._chunks.clear()
         self.buffered = 0
@@ -227,7 +230,7 @@ class Process:
         self._conclude()
 
     def _conclude(self) -> None:
-        """Record the exit status after all processes were ended."""
+        """Record the exit status after all processes have ended."""
         if self._straggler_timer is not None:
             self._straggler_timer.cancel()
         if self._stop_watching is not None:
@@ -242,7 +245,7 @@ class Process:
     # ── waiting ──
 
     async def _woken(self, seconds: float | None) -> bool:
-        """Wait for output or its end; return False after `seconds`."""
+        """Wait for output or its end. Return False after `seconds`."""
         waiter = self._waiter = self._loop.create_future()
         if seconds is None:
             await waiter

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import IO, cast
 
 HIGH_WATER = 256 * 1024
-"""Bytes the program has not read above which writing waits."""
+"""If the program has not read this many bytes, writing waits."""
 
 
 class StdinPipe(asyncio.BaseProtocol):
@@ -23,7 +23,7 @@ class StdinPipe(asyncio.BaseProtocol):
         await asyncio.get_running_loop().connect_write_pipe(lambda: self, pipe)
 
     async def has_room(self, within: float) -> bool:
-        """Wait until there is room for a message or the pipe is closed; return False after `within` seconds."""
+        """Wait until there is room for a message or the pipe is closed. Return False after `within` seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
                 while not self._room.is_set():
@@ -31,19 +31,19 @@ class StdinPipe(asyncio.BaseProtocol):
         return self._room.is_set()
 
     def write(self, data: bytes) -> bool:
-        """Write a message; return False if the pipe is closed."""
+        """Write a message. Return False if the pipe is closed."""
         if self._transport is None or self._transport.is_closing():
             return False
         self._transport.write(data)
         return True
 
     def close(self) -> None:
-        """Close the pipe after delivering what was written."""
+        """Close the pipe after all written data has been delivered."""
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Close the pipe and drop what was not delivered."""
+        """Close the pipe and drop data that was not delivered."""
         transport = self._transport
         if transport is None or self._is_aborted or self._lost.is_set():
             return

@@ -1,4 +1,4 @@
-"""The last part of a program's standard error, limited in size and without control characters."""
+"""Keeps the last part of a program's standard error, limited in size and without control characters."""
 
 import re
 from collections import deque
@@ -12,7 +12,7 @@ _CONTROL = re.compile(
 
 
 class Tail:
-    """Keeps the last `limit` bytes."""
+    """Keeps the last `limit` bytes of a stream."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -21,7 +21,7 @@ class Tail:
         self._is_cut = False
 
     def add(self, data: bytes) -> None:
-        """Append data."""
+        """Append data, and drop the oldest data if there is too much."""
         if len(data) > self._limit:
             data = data[-self._limit :]
             self._is_cut = True
@@ -33,7 +33,10 @@ class Tail:
             self._is_cut = True
 
     def text(self) -> str:
-        """Return the complete lines without escape sequences; of a line overwritten with CR, its last version."""
+        """Return the lines without escape sequences and without a cut first line.
+
+        For a line that was overwritten with carriage returns, return its last version.
+        """
         data = b"".join(self._pieces)
         is_cut = self._is_cut or len(data) > self._limit
         text = _CONTROL.sub("", data[-self._limit :].decode("utf-8", "replace"))

@@ -1,8 +1,8 @@
 """A program and all its descendants, including those that moved to another session (Linux).
 
 The program is started by a warden, a small process (see `warden.py`) that becomes the parent of every orphan. A socket
-connects us to the warden: a byte through it terminates or kills all descendants, and so does closing it, which also
-happens when the gateway dies. The warden exits when no descendant is left.
+connects the gateway to the warden: a byte through the socket terminates or kills all descendants. Closing the socket
+also ends them, which happens when the gateway dies. The warden exits when no descendant is left.
 """
 
 import asyncio
@@ -25,11 +25,14 @@ _TERMINATE, _KILL = b"T", b"K"
 
 
 class ProcessTree:
-    """A program started by a warden, which reports how it ended. The program's streams are ours directly."""
+    """A program that was started by a warden, which reports how the program ended.
+
+    The standard streams of the program are connected to the gateway, not to the warden.
+    """
 
     def __init__(self, popen: subprocess.Popen[bytes], lifeline: socket.socket) -> None:
         self.popen = popen
-        """The warden. It has the program's streams and exits after all descendants."""
+        """The process of the warden, with the standard streams of the program. It exits after all descendants."""
         self._lifeline = lifeline
         self._reported = b""
 
@@ -40,7 +43,7 @@ class ProcessTree:
 
     @classmethod
     async def start(cls, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> "ProcessTree":
-        """Start a program; raise OSError or ValueError if that fails."""
+        """Start a program. Raise OSError or ValueError if that fails."""
         entries = _entries(env)
         tree = _start_warden(argv, cwd)
         try:
@@ -72,7 +75,10 @@ class ProcessTree:
                 os.killpg(facts["group"], signal.SIGKILL)
 
     def conclude(self) -> int | None:
-        """Return the exit status after all descendants ended, a signal as a negative number; None if it is unknown."""
+        """Return the exit status of the program, after all descendants have ended.
+
+        A signal is a negative number. Return None if the status is unknown.
+        """
         self.popen.poll()
         self._read_report()
         self._lifeline.close()
@@ -88,7 +94,7 @@ class ProcessTree:
         exits.reap_now(self.popen)
 
     async def _begin(self, entries: bytes) -> None:
-        """Send the environment and wait until the warden reports that the program runs."""
+        """Send the encoded environment and wait until the warden reports that the program runs."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(ConnectionError):
             await loop.sock_sendall(self._lifeline, entries)
@@ -102,7 +108,7 @@ class ProcessTree:
         raise OSError("the supervising process has exited")
 
     def _abandon(self) -> None:
-        """Kill everything after a failed start."""
+        """Kill all processes and free all resources after a failed start."""
         self.kill()
         for stream in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
             if stream is not None:
@@ -117,7 +123,7 @@ class ProcessTree:
             self._lifeline.send(request)
 
     def _read_report(self) -> None:
-        """Read what the warden has reported."""
+        """Read the lines that the warden has reported so far, without waiting."""
         with contextlib.suppress(OSError):
             while more := self._lifeline.recv(4096):
                 self._reported += more
@@ -160,7 +166,7 @@ def _start_warden(argv: Sequence[str], cwd: str) -> ProcessTree:
 
 
 def _entries(env: Mapping[str, str]) -> bytes:
-    """Encode an environment for the warden."""
+    """Encode an environment for the warden. Raise ValueError if it contains an invalid variable."""
     for name, value in env.items():
         if not name or "=" in name or "\0" in f"{name}{value}":
             raise ValueError(f"{name!r} is not a valid environment variable")

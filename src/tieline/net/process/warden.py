@@ -1,22 +1,23 @@
-"""Supervises one command and ends all its descendants with it. A program of its own, started once per command.
+"""Supervises one command and ends all its descendants with it. This is a separate program, started once per command.
 
     warden.py DIRECTORY LIFELINE STATUS GRACE COMMAND…
 
-The first three are open file descriptors. The lifeline first carries the environment of the command as `NAME=value`
-entries, each terminated by a zero byte, and an empty entry at the end. After that, `T` sends SIGTERM to all descendants
-and `K` kills them. When the lifeline is closed, because its holder closed it or died, the command is ended. If the
-lifeline is standard input, the command gets no input; otherwise all three standard streams belong to the command.
+The first three arguments are open file descriptors. The lifeline first carries the environment of the command as
+`NAME=value` entries, each terminated by a zero byte, and an empty entry at the end. After that, the byte `T` sends
+SIGTERM to all descendants, and `K` kills them. When the lifeline is closed, because its holder closed it or died, the
+command is ended. If the lifeline is standard input, the command gets no input; otherwise all three standard streams
+belong to the command.
 
-To STATUS are written: the process group, `group N`; `runs 1` when the command runs, or `error ERRNO` if it could not be
-started; and its result, `exit N` or `signal N`.
+These lines are written to STATUS: `group N`, the process group; `runs 1` when the command runs, or `error ERRNO` if it
+could not be started; and `exit N` or `signal N`, its result.
 
 When the command has exited or is to be ended, all its descendants get SIGTERM, and SIGKILL after GRACE seconds. On
 Linux the command has a session of its own and orphans become children of this process (subreaper), so that descendants
-in other sessions are found as well. Elsewhere this process shares the process group with the command; its last act is
-to kill the group, including itself.
+in other sessions are found as well. Elsewhere this process shares the process group with the command. As its last
+action it kills the group, including itself.
 
-It must start fast and stay small, so it imports nothing from this project. It runs without site packages and is never
-imported.
+The program must start fast and stay small, so it imports nothing from this project. It runs without site packages and
+is never imported.
 """
 
 # The module `signal` imports `enum`, which takes nearly as long as everything else here.
@@ -33,11 +34,11 @@ KILL_TIMEOUT = 5.0
 _ON_LINUX = sys.platform == "linux"
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
-"""Signals that Python ignores at startup and the command must not."""
+"""Signals that Python ignores at startup but the command must not ignore."""
 
 
 def main() -> None:
-    """Run the command given on the command line to its end."""
+    """Run the command that is given on the command line, and end its descendants."""
     directory, lifeline, status, grace = *map(int, sys.argv[1:4]), float(sys.argv[4])
     os.set_inheritable(lifeline, False)
     os.set_inheritable(status, False)
@@ -59,7 +60,7 @@ def main() -> None:
 
 
 def read_environment(lifeline: int) -> dict[bytes, bytes]:
-    """Read the environment from the lifeline; exit if the lifeline is closed or already carries a request to end."""
+    """Read the environment from the lifeline. Exit if the lifeline is closed or already carries a request to end."""
     data = b""
     while not (data.startswith(b"\0") or b"\0\0" in data):
         more = read(lifeline)
@@ -72,7 +73,7 @@ def read_environment(lifeline: int) -> dict[bytes, bytes]:
 
 
 class Warden:
-    """The command and its descendants."""
+    """Starts the command, waits for its end, and ends its descendants."""
 
     def __init__(self, lifeline: int, status: int) -> None:
         self.lifeline = lifeline
@@ -83,7 +84,7 @@ class Warden:
         self.is_released = False
         """Whether the lifeline is closed."""
         self.is_kill_requested = False
-        """Whether to send SIGKILL without waiting for processes that got SIGTERM."""
+        """Whether to send SIGKILL at once, without waiting for processes that got SIGTERM."""
         self.terminated: set[int] = set()
         self.wake, waking = os.pipe()
         for end in (self.wake, waking):
@@ -92,7 +93,10 @@ class Warden:
         signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
 
     def start(self, command: list[str], environment: dict[bytes, bytes]) -> None:
-        """Start the command, and close our copies of its standard streams: others wait for them to be closed."""
+        """Start the command, then close the warden's own copies of the standard streams.
+
+        Otherwise the gateway would not see the end of the streams when the command closes them.
+        """
         nothing = os.open(os.devnull, os.O_RDWR)
         failed, failing = os.pipe()
         self.child = os.fork()
@@ -107,7 +111,7 @@ class Warden:
         os.close(failed)
 
     def become(self, command: list[str], environment: dict[bytes, bytes], nothing: int, failing: int) -> None:
-        """Execute the command; runs in the child and never returns."""
+        """Replace the child process with the command. This never returns."""
         try:
             signal.set_wakeup_fd(-1)
             if _ON_LINUX:
@@ -170,7 +174,7 @@ class Warden:
             self.handle(read(self.lifeline))
 
     def handle(self, requests: bytes) -> None:
-        """Process bytes from the lifeline; none mean that it is closed."""
+        """Process bytes from the lifeline. An empty string means that the lifeline is closed."""
         self.is_released = not requests
         if b"K" in requests:
             self.is_kill_requested = True
@@ -178,7 +182,7 @@ class Warden:
             self.terminate()
 
     def reap(self) -> bool:
-        """Reap exited children and report the command's result; return whether any child is left."""
+        """Reap exited children and report the command's result. Return whether any child is left."""
         try:
             while os.read(self.wake, 4096):
                 pass
@@ -197,7 +201,7 @@ class Warden:
                 self.report(b"exit %d\n" % code if code >= 0 else b"signal %d\n" % -code)
 
     def report(self, line: bytes) -> None:
-        """Write a status line to the starter, which may be gone."""
+        """Write a status line. Ignore errors, because the gateway may have died."""
         try:
             os.write(self.status, line)
         except OSError:
@@ -205,7 +209,7 @@ class Warden:
 
 
 def read(lifeline: int) -> bytes:
-    """Return data from the lifeline, b"" when it is closed."""
+    """Wait for data from the lifeline and return it, or b"" if the lifeline is closed."""
     try:
         return os.read(lifeline, 65536)
     except OSError:
@@ -213,7 +217,7 @@ def read(lifeline: int) -> bytes:
 
 
 def descendants() -> list[int]:
-    """Return the pids of all descendants; none where the system cannot list them."""
+    """Return the pids of all descendants, or an empty list if the system cannot list them."""
     if not _ON_LINUX:
         return []
     children: dict[int, list[int]] = {}
@@ -227,7 +231,7 @@ def descendants() -> list[int]:
 
 
 def parent_of(process: str) -> int:
-    """Return the parent of a process, 0 if it is gone."""
+    """Return the pid of a process's parent, or 0 if the process has ended."""
     try:
         with open(f"/proc/{process}/stat", "rb") as stat:  # noqa: PTH123 (as above)
             # The process name is in parentheses and may itself contain parentheses.
@@ -237,7 +241,7 @@ def parent_of(process: str) -> int:
 
 
 def send_signal(process: int, number: int) -> None:
-    """Send a signal to a process that may be gone."""
+    """Send a signal to a process. Ignore errors, because the process may have ended."""
     try:
         os.kill(process, number)
     except OSError:

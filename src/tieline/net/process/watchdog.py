@@ -1,8 +1,8 @@
-"""A program whose process group is ended when the gateway dies, for systems without `tree.py`.
+"""A program whose process group is ended when the gateway dies, for systems on which `tree.py` does not work.
 
 A watchdog is a shell that reads from a pipe whose other end only the gateway holds. A line through the pipe dismisses
-it. If the pipe closes without one, the gateway has died: the watchdog sends SIGTERM to the group and SIGKILL a second
-later. Where there is no shell there is no watchdog.
+the watchdog. If the pipe closes without such a line, the gateway has died: the watchdog sends SIGTERM to the group, and
+SIGKILL a second later. On a system without a shell there is no watchdog.
 """
 
 import contextlib
@@ -31,13 +31,13 @@ class ProcessGroup:
 
     def __init__(self, popen: subprocess.Popen[bytes], watchdog: "Watchdog") -> None:
         self.popen = popen
-        """The program. It is reaped after its group was ended."""
+        """The process of the program. It is reaped after its group has ended."""
         self.pid = popen.pid
         self._watchdog = watchdog
 
     @classmethod
     async def start(cls, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> "ProcessGroup":
-        """Start a program; raise OSError or ValueError if that fails."""
+        """Start a program. Raise OSError or ValueError if that fails."""
         watchdog = Watchdog()
         try:
             popen = subprocess.Popen(  # noqa: S603, ASYNC220 - runs what the user configured; starting is fast
@@ -66,11 +66,14 @@ class ProcessGroup:
         self._signal(signal.SIGKILL)
 
     def exited(self) -> None:
-        """Handle the exit of the program, which is not reaped yet: terminate the rest of its group."""
+        """Handle the exit of the program: terminate the rest of its group. The program must not be reaped yet."""
         self.terminate()
 
     def conclude(self) -> int | None:
-        """Return the exit status after the group was ended, a signal as a negative number; None if it is unknown."""
+        """Return the exit status of the program, after its group has ended.
+
+        A signal is a negative number. Return None if the status is unknown.
+        """
         returncode = self.popen.poll()
         self._watchdog.dismiss()
         return returncode
@@ -98,7 +101,7 @@ class Watchdog:
 
     @property
     def process(self) -> subprocess.Popen[bytes] | None:
-        """The shell, to be reaped after it was dismissed; None if this system has none."""
+        """The shell, which the caller has to reap after it was dismissed; None if this system has no shell."""
         return self._shell
 
     def guard(self, group: int) -> None:
@@ -107,7 +110,7 @@ class Watchdog:
         self._send(f"{group}\n")
 
     def dismiss(self) -> None:
-        """Stop guarding."""
+        """Stop guarding, and let the shell exit."""
         if self._is_guarding:
             self._send("dismissed\n")
         if self._shell is not None and self._shell.stdin is not None:
@@ -124,7 +127,7 @@ class Watchdog:
                 stderr=subprocess.DEVNULL,
                 cwd=Path("/"),
                 env={"PATH": os.defpath},
-                # A signal to our process group must not reach it.
+                # A signal to our process group must not reach the watchdog.
                 start_new_session=True,
             )
         except OSError:

@@ -1,5 +1,5 @@
-"""The HTTP/1.1 server side: a protocol class for uvicorn and what one request and its response need.
+"""The HTTP/1.1 server: a protocol class for uvicorn, and the handling of one request and its response.
 
-Nothing here knows the gateway's routes, keys or protocols above HTTP; those belong to `frontends`. Listening sockets,
-signals and the start and stop of the server are uvicorn's.
+Nothing here knows the gateway's routes, keys or protocols above HTTP; those belong to `frontends`. uvicorn manages the
+listening sockets, the signals, and the start and stop of the server.
 """

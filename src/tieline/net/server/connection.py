@@ -7,17 +7,17 @@ import struct
 from typing import cast
 
 LINGER_TIMEOUT = 15.0
-"""Seconds a closing connection may take to deliver its last bytes; restarted as long as the client reads some."""
+"""Seconds that a closing connection has to deliver its last bytes. Restarted as long as the client reads some."""
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """SO_LINGER with a timeout of zero: closing drops unsent data and sends RST."""
 
 
 class ClientConnection(asyncio.Protocol):
-    """A connection with at most one timeout at a time.
+    """A client's connection, with at most one timeout at a time.
 
-    A subclass says how long the current wait may take (`timeout`) and what happens then (`on_timeout`). The timer is
-    never moved forward: it fires rarely, compares clocks and re-arms itself, so ordinary requests do not touch it.
+    A subclass defines how long the current wait may take (`timeout`) and what happens afterwards (`on_timeout`). The
+    timer is never postponed: it fires rarely, checks the time and re-arms itself, so ordinary requests do not touch it.
     """
 
     __slots__ = (
@@ -39,9 +39,9 @@ class ClientConnection(asyncio.Protocol):
     def __init__(self, loop: asyncio.AbstractEventLoop, idle: float) -> None:
         self.loop = loop
         self.is_write_paused = False
-        """Whether the client reads more slowly than we write."""
+        """Whether writing is paused, because the client reads more slowly than the server writes."""
         self.is_closing = False
-        """Whether everything is written and only the end of the connection is awaited."""
+        """Whether all data has been written and only the end of the connection is awaited."""
         self._idle = idle
         self._is_read_paused = False
         self._drain_waiters: list[asyncio.Future[None]] = []
@@ -54,7 +54,7 @@ class ClientConnection(asyncio.Protocol):
     # ── for subclasses to override ──
 
     def timeout(self) -> float:
-        """Return how many seconds the current wait may take, or infinity while the application is at work."""
+        """Return how many seconds the current wait may take, or infinity while the application works on a request."""
         return self._idle
 
     def on_timeout(self) -> None:
@@ -111,9 +111,9 @@ class ClientConnection(asyncio.Protocol):
     # ── closing ──
 
     def half_close(self) -> None:
-        """Close the sending side and wait for the client to close the other.
+        """Close the sending side and wait for the client to close its side.
 
-        Closing both sides while the client still sends would reset the connection, and the client could lose our last
+        Closing both sides while the client still sends would reset the connection, and the client could lose the last
         response.
         """
         self.resume_reading()
@@ -122,7 +122,7 @@ class ClientConnection(asyncio.Protocol):
         self._linger()
 
     def close(self) -> None:
-        """Close the connection after everything written has been sent."""
+        """Close the connection after all written data has been sent."""
         self.transport.close()
         self._linger()
 

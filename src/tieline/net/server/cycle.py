@@ -1,6 +1,6 @@
-"""One request and its response on a server connection, for an application that takes it directly or through ASGI.
+"""One request and its response on a server connection. The application handles them directly or through ASGI.
 
-The head of a response is held back until the first part of the body, so that both go out in one write.
+The head of a response is held back until the first part of the body, so that both are sent in one write.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class ServerState(Protocol):
 
 
 class CycleConnection(Protocol):
-    """The connection a cycle belongs to."""
+    """The connection to which a request cycle belongs."""
 
     transport: asyncio.Transport
     loop: asyncio.AbstractEventLoop
@@ -44,7 +44,7 @@ class CycleConnection(Protocol):
     done: asyncio.Future[None]
     """A completed future, which writes return if there is nothing to wait for."""
     user_refusal: str | None
-    """For the application: why requests of this connection's user are refused; None until that is checked."""
+    """Set by the application: why it refuses requests of this connection's user. None until it has checked the user."""
 
     @property
     def state(self) -> ServerState:
@@ -63,11 +63,11 @@ class CycleConnection(Protocol):
         """Close the connection, after a response with status 500 if nothing was written yet."""
 
     def on_response_cut(self, cycle: "RequestCycle") -> None:
-        """Close the connection after what was written is sent."""
+        """Close the connection after all written data has been sent."""
 
 
 def closing_response(status: int, text: str, headers: Headers) -> bytes:
-    """Return a whole plain-text response that announces the end of the connection."""
+    """Return a complete plain-text response that announces the end of the connection."""
     body = text.encode()
     own = (b"content-type: text/plain; charset=utf-8", b"content-length: %d" % len(body), b"connection: close")
     return b"\r\n".join((_STATUS_LINES[status], *map(b": ".join, headers), *own, b"", body))
@@ -121,11 +121,11 @@ class RequestCycle:
         self.expects_continue = expects_continue
         """Whether the client waits for `100 Continue` before it sends the body."""
         self.chunks: list[bytes] = []
-        """The part of the request's body that has arrived and was not taken yet."""
+        """The parts of the request's body that have arrived and have not been taken yet."""
         self.is_body_complete = False
         self.is_response_complete = False
         self.is_disconnected = False
-        """Whether the client has left; anything written from then on is dropped."""
+        """Whether the client has disconnected. Data that is written afterwards is dropped."""
         self.waiters: list[asyncio.Future[None]] | None = None
         """Futures of the callers that wait in `receive`."""
         self.task: asyncio.Task[None] | None = None
@@ -177,7 +177,7 @@ class RequestCycle:
     async def receive(self) -> dict[str, Any]:
         """Return the next ASGI message: parts of the body, then `http.disconnect`.
 
-        After the body it waits until the client leaves or the response is complete.
+        After the body, wait until the client disconnects or the response is complete.
         """
         if self.expects_continue:
             self._write_continue()
@@ -193,7 +193,7 @@ class RequestCycle:
         return {"type": "http.disconnect"}
 
     def send(self, message: Mapping[str, Any]) -> Awaitable[None]:
-        """Process an ASGI message of the response; raise RuntimeError if it is out of order."""
+        """Process an ASGI message of the response. Raise RuntimeError if it is out of order."""
         kind = message["type"]
         if kind == "http.response.start":
             return self.begin(message["status"], message.get("headers", ()))
@@ -204,7 +204,7 @@ class RequestCycle:
     def respond(
         self, status: int, content_type: bytes, headers: Sequence[tuple[bytes, bytes]], body: bytes
     ) -> Awaitable[None]:
-        """Send a whole response; its type and length precede the other headers."""
+        """Send a complete response. The headers for its type and length precede the other headers."""
         self.begin(status, ((b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers))
         return self.write(body, True)
 
@@ -216,7 +216,7 @@ class RequestCycle:
         return self.connection.done
 
     def write(self, body: bytes, last: bool) -> Awaitable[None]:
-        """Send the next part of the body; `last` completes the response."""
+        """Send the next part of the body. `last` says whether it completes the response."""
         connection, start = self.connection, self._start
         if self.is_disconnected:
             return connection.done
@@ -235,9 +235,9 @@ class RequestCycle:
         return connection.done
 
     def cut(self) -> None:
-        """End the response without completing it; the connection is closed after what was written is sent.
+        """End the response without completing it. The connection is closed after all written data has been sent.
 
-        An HTTP/1.1 client misses the last chunk and knows that the transfer broke.
+        An HTTP/1.1 client notices from the missing last chunk that the response is incomplete.
         """
         if self.is_disconnected or self.is_response_complete:
             return
@@ -248,7 +248,10 @@ class RequestCycle:
     # ── called by the connection ──
 
     async def run(self, app: Any, serve: Any, tasks: set[asyncio.Task[None]]) -> None:
-        """Let the application handle the request; an incomplete response is an error."""
+        """Let the application handle the request. An incomplete response is treated as an error.
+
+        `serve` is called instead of `app` unless it is None.
+        """
         try:
             await (app(self.scope, self.receive, self.send) if serve is None else serve(self))
         except Exception:
@@ -261,7 +264,7 @@ class RequestCycle:
                 self.connection.on_response_failed(self)
 
     def disconnect(self) -> None:
-        """Note that the client has left."""
+        """Note that the client has disconnected."""
         self.is_disconnected = True
         self.chunks = []
         self.wake()
@@ -298,7 +301,7 @@ class RequestCycle:
         self.connection.on_response_complete(self)
 
     def _head_and_body(self, status: int, headers: Headers, body: bytes, last: bool) -> bytes:
-        """Return the head with the first part of the body; raise RuntimeError for an invalid header."""
+        """Return the head with the first part of the body. Raise RuntimeError for an invalid header."""
         fields = [*self.connection.state.default_headers, *headers]
         named = dict(fields)
         if not _SERVER_HEADERS.isdisjoint(named):
@@ -310,7 +313,7 @@ class RequestCycle:
         framing, remaining = self._choose_framing(status, named.get(b"content-length"))
         if framing == _CHUNKED:
             lines.append(b"transfer-encoding: chunked")
-        # A client that expects `100 Continue` and did not get it may or may not send its body. We cannot know which.
+        # A client that expects `100 Continue` and did not get it may or may not send its body. The server cannot know.
         if not self.keep_alive or (self.expects_continue and not self.is_body_complete):
             self.keep_alive = False
             lines.append(b"connection: close")
@@ -318,7 +321,7 @@ class RequestCycle:
         return b"\r\n".join(lines)
 
     def _choose_framing(self, status: int, length: bytes | None) -> tuple[int, int]:
-        """Return how the body is delimited and, if by its length, the length."""
+        """Return how the body is delimited, and its length if it has a Content-Length, else 0."""
         if status in _STATUSES_WITHOUT_BODY or self.method == "HEAD":
             return _NO_BODY, 0
         if length is not None:
@@ -326,14 +329,14 @@ class RequestCycle:
         return (_BY_CLOSE if self.version == "1.0" else _CHUNKED), 0
 
     def _without_server_headers(self, fields: Fields) -> Fields:
-        """Remove the headers that only the server writes; `connection: close` among them ends the connection."""
+        """Remove the headers that only the server writes. `connection: close` among them ends the keep-alive."""
         for name, value in fields:
             if name in _SERVER_HEADERS and b"close" in value.lower():
                 self.keep_alive = False
         return [field for field in fields if field[0] not in _SERVER_HEADERS]
 
     def _framed(self, framing: int, remaining: int, body: bytes, last: bool) -> bytes:
-        """Return a part of the body as it is written on the connection; raise RuntimeError if its length is wrong."""
+        """Return a part of the body as it is written to the connection. Raise RuntimeError if its length is wrong."""
         if framing == _CHUNKED:
             ending = b"0\r\n\r\n" if last else b""
             data = b"%x\r\n%b\r\n%b" % (len(body), body, ending) if body else ending

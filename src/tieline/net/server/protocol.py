@@ -1,7 +1,7 @@
 """The HTTP/1.1 protocol class that uvicorn creates for every connection, on top of httptools.
 
-uvicorn owns the listening sockets, the signals and the start and stop of the server. A connection parses requests and
-answers them in order; one request and its response are a `RequestCycle`. Every buffer has a limit and every wait a
+uvicorn manages the listening sockets, the signals, and the start and stop of the server. A connection parses requests
+and answers them in order; one request and its response are a `RequestCycle`. Every buffer has a limit, and every wait a
 timeout.
 """
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 log = logging.getLogger("tieline.serving")
 
 MAX_HEAD = 64 * 1024
-"""Bytes of a request head, and of the framing between two parts of a body."""
+"""The largest size of a request head, and of the framing between two parts of a body, in bytes."""
 MAX_BUFFER = 64 * 1024
-"""Bytes of a body that wait for the application before reading pauses."""
+"""If more bytes of a body than this wait for the application, reading pauses."""
 MAX_CHUNKS = 1024
-"""Parts of a body that wait for the application: each takes memory of its own, however short it is."""
+"""If more parts of a body than this wait for the application, reading pauses: even a short part takes memory."""
 MAX_PIPELINED = 64
-"""Requests that wait for the response to an earlier one; further ones are not read."""
+"""How many requests on one connection may wait for the response to an earlier one. Further ones are not processed."""
 MAX_DISCARD = 64 * 1024 * 1024
-"""Bytes of a body that are read and dropped after the response is complete."""
+"""How many bytes of a body are read and dropped after the response is complete."""
 
 HEAD_TIMEOUT = 30.0
-"""Seconds from the first byte of a head to its last."""
+"""Seconds that may pass between the first and the last byte of a request head."""
 BODY_TIMEOUT = 60.0
-"""Seconds without data in the middle of a body."""
+"""Seconds that may pass without data in the middle of a body."""
 DISCARD_TIMEOUT = 30.0
 """Seconds that a client may continue to send a body after its response is complete."""
 
@@ -52,9 +52,9 @@ INTERNAL_ERROR = "Something went wrong inside the gateway; its log says what."
 
 
 class HttpServerProtocol(ClientConnection):
-    """One connection of a client.
+    """A client's HTTP/1.1 connection: parses its requests and passes them to the application.
 
-    An application with a method `serve` receives each `RequestCycle` itself, any other is called through ASGI. Only
+    An application with a method `serve` receives each `RequestCycle` itself; any other is called through ASGI. Only
     these uvicorn settings are honoured: the application, the default headers and the keep-alive timeout.
     """
 
@@ -102,7 +102,7 @@ class HttpServerProtocol(ClientConnection):
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._checked_names: list[bytes] = []
-        """Names of the headers so far that `check_head` looks at."""
+        """The names of the headers so far that `check_head` checks."""
         self._upgrade = b""
         """The head of an upgrade request without its Upgrade header, to be parsed again."""
         self._unparsed = 0
@@ -114,7 +114,7 @@ class HttpServerProtocol(ClientConnection):
         self._current: RequestCycle | None = None
         self._pipelined: deque[RequestCycle] = deque()
         self._refusal: RefusedRequest | None = None
-        """The last response of this connection, sent after the responses before it. Nothing more is parsed."""
+        """The last response of this connection, to be sent after those to earlier requests. Parsing has ended."""
 
     # ── called by the transport ──
 
@@ -126,7 +126,7 @@ class HttpServerProtocol(ClientConnection):
         self.server = _address(transport.get_extra_info("sockname"))
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Tell all requests of the connection that the client has left."""
+        """Tell all requests of the connection that the client has disconnected."""
         self.state.connections.discard(self)
         for cycle in (self._current, self._incoming, *self._pipelined):
             if cycle is not None:
@@ -137,7 +137,7 @@ class HttpServerProtocol(ClientConnection):
         del self._parser  # break the reference cycle: it holds our bound methods
 
     def data_received(self, data: bytes) -> None:
-        """Parse bytes of requests, split anywhere."""
+        """Parse the next bytes of requests, which may be split anywhere."""
         if self.is_closing or self._refusal is not None:
             return
         self._unparsed += len(data)
@@ -156,7 +156,7 @@ class HttpServerProtocol(ClientConnection):
     # ── called by the parser ──
 
     def on_url(self, url: bytes) -> None:
-        """Collect the target, which may come in several parts."""
+        """Collect the request target, which may arrive in several parts."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -167,7 +167,7 @@ class HttpServerProtocol(ClientConnection):
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Start the request, or queue it until the requests before it are answered."""
+        """Start the request, or queue it until earlier requests have been answered."""
         parser = self._parser
         url, headers, names = self._url, self._headers, self._checked_names
         self._url, self._headers, self._checked_names = b"", [], []
@@ -250,7 +250,7 @@ class HttpServerProtocol(ClientConnection):
         self._current = None
 
     def on_response_cut(self, cycle: RequestCycle) -> None:
-        """Close the connection after what was written is sent."""
+        """Close the connection after all written data has been sent."""
         cycle.keep_alive = False
         self.on_response_complete(cycle)
 
@@ -371,7 +371,7 @@ class HttpServerProtocol(ClientConnection):
         return HEAD_TIMEOUT if self._unparsed else self._idle
 
     def on_timeout(self) -> None:
-        """Refuse a request that does not arrive in time; close an idle connection."""
+        """Refuse a request that did not arrive in time, or close an idle connection."""
         cycle = self._incoming
         if self._unparsed if cycle is None else not cycle.is_response_complete:
             self._refuse(RefusedRequest(408, "The request did not arrive in time."))

@@ -1,8 +1,8 @@
-"""Request heads: parsing of targets, and checks for heads that must be refused.
+"""Parses the targets of requests, and refuses request heads that are ambiguous or unsupported.
 
 llhttp is strict by default: it refuses bare line ends, folded headers, duplicate or malformed lengths, and a length
-together with chunked encoding. This module refuses what llhttp accepts although two HTTP implementations could read it
-differently (request smuggling).
+together with chunked encoding. This module refuses other heads that llhttp accepts although two HTTP implementations
+could interpret them differently (request smuggling).
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,13 +14,13 @@ import httptools
 Fields = list[tuple[bytes, bytes]]
 
 CHECKED_HEADERS = frozenset((b"expect", b"host", b"transfer-encoding"))
-"""The headers that `check_head` looks at."""
+"""The headers that `check_head` checks."""
 
 _VERSIONS = frozenset(("1.0", "1.1"))
 
 
 class RefusedRequest(Exception):
-    """A request that the server answers itself, with this status and text, before it closes the connection."""
+    """A request that the server itself answers, with this status and reason, before it closes the connection."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -28,7 +28,7 @@ class RefusedRequest(Exception):
 
 
 class Target(NamedTuple):
-    """The target of a request; `path` is percent-decoded."""
+    """The target of a request. `path` is percent-decoded; `raw_path` and `query` are not."""
 
     path: str
     raw_path: bytes
@@ -76,9 +76,10 @@ def head_size(url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> int:
 
 
 def without_upgrade(method: str, url: bytes, version: str, headers: Fields) -> bytes:
-    """Return the head of an upgrade request as bytes without its Upgrade header.
+    """Return the head of an upgrade request as bytes, without its Upgrade header, so that it can be parsed again.
 
-    We ignore upgrades, as HTTP allows. The parser cannot: it stops after such a head, although a body may follow.
+    The server ignores upgrades, as HTTP allows. The parser cannot: it stops after such a head, although a body may
+    follow.
     """
     if method == "CONNECT":
         raise RefusedRequest(405, "This server is not a proxy.")

@@ -38,7 +38,7 @@ _UID, _INODE = 7, 9
 async def owner_of(client: Address, server: Address) -> int | None:
     """Return the uid of the process that opened the connection from `client`, or None if it is unknown.
 
-    It is unknown for a socket that has been closed: the system then reports no owner, or root.
+    It is unknown if the socket has been closed: the system then reports no owner, or root.
     """
     try:
         return query_netlink(client, server)
@@ -48,7 +48,10 @@ async def owner_of(client: Address, server: Address) -> int | None:
 
 
 def query_netlink(client: Address, server: Address) -> int | None:
-    """Query the kernel; raise OSError if it does not reply. It replies before `send` returns, so this never blocks."""
+    """Query the kernel for the uid of the socket's owner. Return None if there is no such socket.
+
+    Raise OSError if the kernel does not reply. It replies before `send` returns, so this never blocks.
+    """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, _SOCK_DIAG) as netlink:
         netlink.send(_build_query(client, server))
         reply = netlink.recv(4096)
@@ -77,7 +80,10 @@ def _build_query(client: Address, server: Address) -> bytes:
 
 
 def search_tables(client: Address, server: Address) -> int | None:
-    """Return the same from the tables under `/proc/net`, which are slower but rarely forbidden."""
+    """Search the tables under `/proc/net` for the uid of the socket's owner. Return None if there is no such socket.
+
+    The tables are slower than netlink but rarely forbidden.
+    """
     table = _TABLES[_family(client) == socket.AF_INET6]
     wanted = f": {_in_table(client)} {_in_table(server)} "
     try:
