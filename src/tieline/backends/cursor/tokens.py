@@ -48,7 +48,7 @@ class LoginTokens(Value):
 
     def __repr__(self) -> str:
         held = [name for name in ("access", "refresh", "api_key") if getattr(self, name)]
-        return f"Tokens(origin={self.origin!r}, holds={'+'.join(held) or 'nothing'})"
+        return f"LoginTokens(origin={self.origin!r}, holds={'+'.join(held) or 'nothing'})"
 
     @property
     def is_renewable(self) -> bool:

@@ -185,7 +185,7 @@ class BlockWriter(Struct):
                     return (_raw(own["block"]),)
                 return () if is_blank(text) else (self._marked(text_block(part)),)
             case Image():
-                return (self._image(part) or self._left_out(part, part.media_type or "image"),)
+                return (self._image(part) or self._left_out(part, part.media_type or type(part).__name__.lower()),)
             case File():
                 return (self._file(part) or self._left_out(part, part.name or part.media_type or "file"),)
 

@@ -241,7 +241,8 @@ def _in_status(value: bytes) -> _ReportedError | None:
         status = aiserver.RpcStatus.FromString(value)
     except DecodeError:
         return None
-    return next((_in_details(one.value) for one in status.details if one.type_url.endswith(_ERROR_DETAILS)), None)
+    details = (_in_details(one.value) for one in status.details if one.type_url.endswith(_ERROR_DETAILS))
+    return next((found for found in details if found is not None), None)
 
 
 def _in_details(value: bytes) -> _ReportedError | None:

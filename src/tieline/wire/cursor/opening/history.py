@@ -96,7 +96,7 @@ class HistoryEncoder:
             elif type(part) is Thinking:
                 if part.text and part.signature is None:
                     yield {"type": "reasoning", "text": part.text}
-                else:
+                elif part.signature is not None:
                     self._notes.append(left_out("signed thinking", "the upstream has no such part"))
             elif isinstance(part, Image | File):
                 yield _text(as_text(part, self._notes))
