@@ -28,6 +28,11 @@ TRIM_ABOVE = 32 * MIB
 """If more bytes than this were reserved, free memory is returned to the system when none are reserved any more."""
 RETRY_AFTER = 5.0
 
+UPGRADE = (("upgrade", "websocket"), ("sec-websocket-version", "13"))
+"""Headers of a response with status 426."""
+INTERNAL_ERROR = 1011
+"""Code with which a WebSocket is closed after an error."""
+
 STREAM_HEAD = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
@@ -35,12 +40,42 @@ STREAM_HEAD = (
 )
 
 
+Hold = Callable[[int], bool]
+"""Counts more bytes that are held for a client, or fewer; returns False if all clients together have too many."""
+
+
+class WebSocket(Protocol):
+    """A WebSocket that was accepted. It is closed when its endpoint returns.
+
+    One task may wait in `receive`; any number may send.
+    """
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages can still reach the client: neither side has closed the connection."""
+
+    def receive(self) -> Awaitable[bytes | None]:
+        """Return the next message as UTF-8 text, or None if there will be no more.
+
+        That is when the client has left or the gateway is being stopped; in the latter case `is_open` is still true,
+        and messages can be sent until the endpoint returns.
+        """
+
+    def send(self, *texts: bytes) -> Awaitable[None]:
+        """Send messages, each of them UTF-8 text; wait if the client reads slowly. Drop them if it has left."""
+
+    def close(self, code: int = 1000, reason: str = "") -> Awaitable[None]:
+        """Send a close frame, unless the connection is closed already. A long reason is cut off."""
+
+
 class HttpCycle(Protocol):
     """One request and its response, as the server presents them."""
 
     method: str
     headers: list[tuple[bytes, bytes]]
-    """The headers of the request, with names in lower case."""
+    """The headers of the request, names in lower case."""
+    is_upgrade: bool
+    """Whether the client asks for a WebSocket."""
 
     @property
     def path(self) -> str:
@@ -71,6 +106,16 @@ class HttpCycle(Protocol):
     def cut(self) -> None:
         """Close the connection without completing the response; data that was already written is sent first."""
 
+    def upgrade_refusal(self) -> tuple[int, str] | None:
+        """Return status and reason if the request is not a valid WebSocket handshake."""
+
+    def accept(self, headers: Iterable[tuple[bytes, bytes]], max_size: int, hold: Hold, /) -> Awaitable[WebSocket]:
+        """Complete a WebSocket handshake, with additional headers in the response.
+
+        `max_size` is the limit for a message in bytes. `hold` is called with every change of the number of bytes that
+        wait for the endpoint; the connection is closed if it returns False.
+        """
+
 
 class AsgiConnection:
     """The connection of one ASGI request. ASGI does not show whether two requests share a connection."""
@@ -86,10 +131,11 @@ class AsgiConnection:
 class AsgiCycle:
     """A request and its response on any ASGI server."""
 
-    __slots__ = ("_send", "connection", "headers", "method", "path", "receive", "scope")
+    __slots__ = ("_send", "connection", "headers", "is_upgrade", "method", "path", "receive", "scope")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.method: str = scope["method"]
+        self.method: str = scope.get("method", "GET")
+        self.is_upgrade = False
         self.path: str = scope["path"]
         self.headers: list[tuple[bytes, bytes]] = list(scope["headers"])
         self.connection: AcceptedConnection = AsgiConnection(scope)
@@ -114,6 +160,14 @@ class AsgiCycle:
 
     def cut(self) -> None:
         """Do nothing: an ASGI server closes the connection when the application leaves its response incomplete."""
+
+    def upgrade_refusal(self) -> tuple[int, str] | None:
+        """Refuse: over ASGI, a WebSocket handshake is not an HTTP request (see `AsgiWebSocketCycle`)."""
+        return 426, "This takes a WebSocket handshake (`Upgrade: websocket`)."
+
+    async def accept(self, _headers: Iterable[tuple[bytes, bytes]], _max_size: int, _hold: Hold, /) -> WebSocket:
+        """Raise RuntimeError: there is no handshake to complete."""
+        raise RuntimeError("`accept` is out of order")
 
 
 class BodyBudget:
@@ -150,7 +204,7 @@ class BodyBudget:
 class Exchange:
     """One HTTP request and its response, as an endpoint sees them."""
 
-    __slots__ = ("_bodies", "_cycle", "_max_body", "begun", "headers", "reserved", "size")
+    __slots__ = ("_bodies", "_cycle", "_max_body", "begun", "headers", "reserved", "size", "websocket")
 
     def __init__(self, cycle: HttpCycle, max_body: int, bodies: BodyBudget | None = None) -> None:
         self._cycle = cycle
@@ -163,7 +217,9 @@ class Exchange:
         self.size = 0
         """The size of the request's body in bytes, once it has been read."""
         self.reserved = 0
-        """The number of bytes of the body that are reserved in the budget until the request is answered."""
+        """Bytes of the body, or of waiting messages, that count against the budget until the request is answered."""
+        self.websocket: WebSocket | None = None
+        """The WebSocket, once it is accepted."""
 
     @property
     def path(self) -> str:
@@ -252,6 +308,36 @@ class Exchange:
         """Close the connection without completing the stream, so that the client sees a broken transfer."""
         self._cycle.cut()
 
+    @property
+    def is_upgrade(self) -> bool:
+        """Whether the client asks for a WebSocket; `accept` opens it, `respond` refuses it."""
+        return self._cycle.is_upgrade
+
+    async def accept(self, headers: Sequence[tuple[bytes, bytes]] = ()) -> WebSocket:
+        """Open the WebSocket the client asks for, with additional headers in the response to its handshake.
+
+        Raise GatewayError if the handshake is not valid. A message may be as large as a request's body. A client whose
+        message is larger, not text or not UTF-8 is disconnected.
+        """
+        refusal = self._cycle.upgrade_refusal()
+        if refusal is not None:
+            status, reason = refusal
+            raise GatewayError("bad_request", reason, status=status, headers=UPGRADE if status == 426 else ())
+        self.begun = True
+        self.websocket = await self._cycle.accept(headers, self._max_body, self._hold)
+        return self.websocket
+
+    def _hold(self, change: int) -> bool:
+        self.reserved += change
+        if change < 0:
+            self._bodies.release(-change)
+            return True
+        try:
+            self._bodies.reserve(change)
+        except GatewayError:
+            return False
+        return True
+
 
 Endpoint = Callable[[Exchange], Awaitable[None]]
 RenderError = Callable[[GatewayError], bytes]
@@ -263,7 +349,9 @@ def address(exchange: Exchange) -> str:
 
 
 async def fail(exchange: Exchange, error: GatewayError, render_error: RenderError) -> None:
-    """Respond with an error, unless a response has already begun."""
+    """Answer with an error, unless a response has begun already. A WebSocket is closed."""
+    if exchange.websocket is not None:
+        await exchange.websocket.close(INTERNAL_ERROR, error.message)
     if exchange.begun:
         return
     if not error.request_id:

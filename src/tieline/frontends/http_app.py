@@ -3,8 +3,10 @@
 import logging
 from collections.abc import Callable, Mapping
 
+from tieline.frontends.asgi_websocket import AsgiWebSocketCycle
 from tieline.frontends.guard import Guard
 from tieline.frontends.http import (
+    UPGRADE,
     AsgiCycle,
     BodyBudget,
     Endpoint,
@@ -40,6 +42,9 @@ class Route:
         self.public = public
         """Whether the endpoint is open to other users of this machine and tunnels when the gateway has no key."""
 
+
+WEBSOCKET = "WEBSOCKET"
+"""The method under which a route for WebSockets is listed. At other paths, requests for one are plain HTTP requests."""
 
 Routes = Mapping[str, Mapping[str, Route]]
 """Routes by path and method; a path that ends with `/*` matches everything below it."""
@@ -79,7 +84,7 @@ class PathTable:
             f"{method} {served}"
             for served, methods in self._routes.items()
             for method in methods
-            if served.startswith(VERSION + "/") and method != "HEAD"
+            if served.startswith(VERSION + "/") and method not in ("HEAD", WEBSOCKET)
         )
         return GatewayError("not_found", f"There is nothing at {shown}.{hint} These paths are served: {served}.")
 
@@ -109,9 +114,12 @@ class HttpApp:
         self._bodies = bodies or BodyBudget()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        await self.serve(AsgiCycle(scope, receive, send))
+        if scope["type"] == "http":
+            await self.serve(AsgiCycle(scope, receive, send))
+        elif scope["type"] == "websocket":
+            cycle = AsgiWebSocketCycle(scope, receive, send)
+            await self.serve(cycle)
+            await cycle.end()
 
     async def serve(self, cycle: HttpCycle) -> None:
         """Answer one request."""
@@ -138,10 +146,14 @@ class HttpApp:
         methods = self._paths.methods(path)
         if methods is None:
             return _refusal(self._paths.missing(method, path), self._fallback(exchange))
-        route = methods.get(method)
+        route = (methods.get(WEBSOCKET) if cycle.is_upgrade else None) or methods.get(method)
         if route is not None:
             return route
-        allowed = ", ".join(methods)
+        if WEBSOCKET in methods and method == "GET":
+            message = f"GET {path} takes a WebSocket handshake (`Upgrade: websocket`)."
+            error = GatewayError("bad_request", message, status=426, headers=UPGRADE)
+            return _refusal(error, methods[WEBSOCKET].render_error)
+        allowed = ", ".join(name for name in methods if name != WEBSOCKET)
         message = f"{path} takes {allowed}, not {method}."
         error = GatewayError("bad_request", message, status=405, headers=(("allow", allowed),))
         return _refusal(error, next(iter(methods.values())).render_error)

@@ -28,6 +28,7 @@ class ClientConnection(asyncio.Protocol):
         "_timer",
         "_unsent",
         "_waiting_since",
+        "done",
         "is_closing",
         "is_write_paused",
         "loop",
@@ -38,6 +39,9 @@ class ClientConnection(asyncio.Protocol):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, idle: float) -> None:
         self.loop = loop
+        self.done: asyncio.Future[None] = loop.create_future()
+        """A completed future, which writes return if there is nothing to wait for."""
+        self.done.set_result(None)
         self.is_write_paused = False
         """Whether writing is paused, because the client reads more slowly than the server writes."""
         self.is_closing = False

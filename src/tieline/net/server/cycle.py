@@ -6,10 +6,13 @@ The head of a response is held back until the first part of the body, so that bo
 import asyncio
 import http
 import logging
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-from tieline.net.server.request_head import Fields, Target
+from tieline.net.server.request_head import Fields, Target, handshake_refusal
+
+if TYPE_CHECKING:
+    from tieline.net.server.websocket import WebSocket
 
 log = logging.getLogger("tieline.serving")
 
@@ -20,11 +23,12 @@ _STATUS_LINES = {status: f"HTTP/1.1 {status} {_PHRASES.get(status, '')}".encode(
 _STATUSES_WITHOUT_BODY = frozenset((204, 304))
 _SERVER_HEADERS = frozenset((b"connection", b"transfer-encoding"))
 """Response headers that only the server writes."""
+_SWITCHING = b"HTTP/1.1 101 Switching Protocols"
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 # How the body of the response is delimited. `_BY_LENGTH` means a Content-Length header, `_BY_CLOSE` the end of the
-# connection (HTTP/1.0).
-_NOT_STARTED, _BY_LENGTH, _CHUNKED, _BY_CLOSE, _NO_BODY = range(5)
+# connection (HTTP/1.0), and `_SWITCHED` that a WebSocket follows.
+_NOT_STARTED, _BY_LENGTH, _CHUNKED, _BY_CLOSE, _NO_BODY, _SWITCHED = range(6)
 
 
 class ServerState(Protocol):
@@ -65,12 +69,27 @@ class CycleConnection(Protocol):
     def on_response_cut(self, cycle: "RequestCycle") -> None:
         """Close the connection after all written data has been sent."""
 
+    def open_websocket(self, max_size: int, hold: Callable[[int], bool]) -> "WebSocket":
+        """Return a WebSocket on this connection."""
+
+    def on_accepted(self, websocket: "WebSocket") -> None:
+        """Pass everything that arrives from now on to the WebSocket."""
+
 
 def closing_response(status: int, text: str, headers: Headers) -> bytes:
     """Return a complete plain-text response that announces the end of the connection."""
     body = text.encode()
     own = (b"content-type: text/plain; charset=utf-8", b"content-length: %d" % len(body), b"connection: close")
     return b"\r\n".join((_STATUS_LINES[status], *map(b": ".join, headers), *own, b"", body))
+
+
+def _lines(first: bytes, headers: Headers) -> list[bytes]:
+    """Return the lines of a head; raise RuntimeError for an invalid header."""
+    lines = [first, *map(b": ".join, headers)]
+    flat = b"".join(lines)
+    if 10 in flat or 13 in flat or 0 in flat:
+        raise RuntimeError("a header of the response contains a line end or a NUL")
+    return lines
 
 
 class RequestCycle:
@@ -93,12 +112,14 @@ class RequestCycle:
         "is_body_complete",
         "is_disconnected",
         "is_response_complete",
+        "is_upgrade",
         "keep_alive",
         "method",
         "target",
         "task",
         "version",
         "waiters",
+        "websocket",
     )
 
     def __init__(
@@ -111,6 +132,7 @@ class RequestCycle:
         *,
         keep_alive: bool,
         expects_continue: bool,
+        is_upgrade: bool = False,
     ) -> None:
         self.connection = connection
         self.method = method
@@ -120,6 +142,9 @@ class RequestCycle:
         self.keep_alive = keep_alive
         self.expects_continue = expects_continue
         """Whether the client waits for `100 Continue` before it sends the body."""
+        self.is_upgrade = is_upgrade
+        """Whether the client asks for a WebSocket. The application may ignore that."""
+        self.websocket: WebSocket | None = None
         self.chunks: list[bytes] = []
         """The parts of the request's body that have arrived and have not been taken yet."""
         self.is_body_complete = False
@@ -234,6 +259,33 @@ class RequestCycle:
             self._complete()
         return connection.done
 
+    def upgrade_refusal(self) -> tuple[int, str] | None:
+        """Return status and reason if the request is not a valid WebSocket handshake."""
+        if not self.is_upgrade:
+            return 426, "This takes a WebSocket handshake (`Upgrade: websocket`)."
+        return handshake_refusal(self.headers)
+
+    async def accept(self, headers: Headers, max_size: int, hold: Callable[[int], bool]) -> "WebSocket":
+        """Complete a WebSocket handshake, which must be valid, with additional headers in the response.
+
+        `max_size` is the limit for a message in bytes. `hold` is called with every change of the number of bytes that
+        wait for the application; it returns False if they are too many.
+        """
+        if self._start is not None or not self.is_upgrade:
+            raise RuntimeError("`accept` is out of order")
+        websocket = self.connection.open_websocket(max_size, hold)
+        key = websocket.accepted_key(dict(self.headers)[b"sec-websocket-key"])
+        own = ((b"upgrade", b"websocket"), (b"connection", b"Upgrade"), (b"sec-websocket-accept", key))
+        lines = _lines(_SWITCHING, [*self.connection.state.default_headers, *headers, *own])
+        self._start, self._framing = (101, headers), _SWITCHED
+        self.websocket = websocket
+        if self.is_disconnected:
+            websocket.on_lost()
+        else:
+            self.connection.transport.write(b"\r\n".join((*lines, b"", b"")))
+            self.connection.on_accepted(websocket)
+        return websocket
+
     def cut(self) -> None:
         """End the response without completing it. The connection is closed after all written data has been sent.
 
@@ -248,19 +300,24 @@ class RequestCycle:
     # ── called by the connection ──
 
     async def run(self, app: Any, serve: Any, tasks: set[asyncio.Task[None]]) -> None:
-        """Let the application handle the request. An incomplete response is treated as an error.
-
-        `serve` is called instead of `app` unless it is None.
-        """
+        """Let the application handle the request; an incomplete response is an error."""
+        has_failed = False
         try:
             await (app(self.scope, self.receive, self.send) if serve is None else serve(self))
+        except asyncio.CancelledError:
+            if self.websocket is not None:
+                self.websocket.stop()
+            raise
         except Exception:
+            has_failed = True
             log.exception("%s %s failed", self.method, self.path)
         finally:
             if self.task is not None:
                 tasks.discard(self.task)
                 self.task = None
-            if not (self.is_response_complete or self.is_disconnected):
+            if self.websocket is not None:
+                self.websocket.end(has_failed=has_failed)
+            elif not (self.is_response_complete or self.is_disconnected):
                 self.connection.on_response_failed(self)
 
     def disconnect(self) -> None:
@@ -306,14 +363,13 @@ class RequestCycle:
         named = dict(fields)
         if not _SERVER_HEADERS.isdisjoint(named):
             fields = self._without_server_headers(fields)
-        lines = [_STATUS_LINES[status], *map(b": ".join, fields)]
-        flat = b"".join(lines)
-        if 10 in flat or 13 in flat or 0 in flat:
-            raise RuntimeError("a header of the response contains a line end or a NUL")
+        lines = _lines(_STATUS_LINES[status], fields)
         framing, remaining = self._choose_framing(status, named.get(b"content-length"))
         if framing == _CHUNKED:
             lines.append(b"transfer-encoding: chunked")
-        # A client that expects `100 Continue` and did not get it may or may not send its body. The server cannot know.
+        if b"upgrade" in named:
+            lines.append(b"connection: upgrade")
+        # A client that expects `100 Continue` and did not get it may or may not send its body. We cannot know which.
         if not self.keep_alive or (self.expects_continue and not self.is_body_complete):
             self.keep_alive = False
             lines.append(b"connection: close")

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import math
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import httptools
@@ -20,6 +21,7 @@ from tieline.net.server.request_head import (
     RefusedRequest,
     check_head,
     head_size,
+    is_handshake,
     parse_target,
     without_upgrade,
 )
@@ -27,6 +29,8 @@ from tieline.net.server.request_head import (
 if TYPE_CHECKING:
     from uvicorn import Config
     from uvicorn.server import ServerState
+
+    from tieline.net.server.websocket import WebSocket
 
 log = logging.getLogger("tieline.serving")
 
@@ -56,6 +60,8 @@ class HttpServerProtocol(ClientConnection):
 
     An application with a method `serve` receives each `RequestCycle` itself; any other is called through ASGI. Only
     these uvicorn settings are honoured: the application, the default headers and the keep-alive timeout.
+
+    After a request for a WebSocket, nothing is parsed until the application has accepted it or sent a response.
     """
 
     __slots__ = (
@@ -64,17 +70,20 @@ class HttpServerProtocol(ClientConnection):
         "_current",
         "_discarded",
         "_headers",
+        "_held",
         "_incoming",
+        "_is_handshake",
         "_parser",
         "_pipelined",
         "_refusal",
         "_serve",
+        "_sink",
         "_tasks",
         "_unparsed",
         "_upgrade",
         "_url",
+        "_websocket",
         "client",
-        "done",
         "server",
         "state",
         "user_refusal",
@@ -88,8 +97,6 @@ class HttpServerProtocol(ClientConnection):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(_loop or asyncio.get_running_loop(), float(config.timeout_keep_alive))
-        self.done: asyncio.Future[None] = self.loop.create_future()
-        self.done.set_result(None)
         self._app: Any = config.loaded_app
         self._serve: Any = getattr(self._app, "serve", None)
         self.state = server_state
@@ -105,6 +112,8 @@ class HttpServerProtocol(ClientConnection):
         """The names of the headers so far that `check_head` checks."""
         self._upgrade = b""
         """The head of an upgrade request without its Upgrade header, to be parsed again."""
+        self._is_handshake = False
+        """Whether that request asks for a WebSocket."""
         self._unparsed = 0
         """Bytes fed to the parser since the last complete head or part of a body."""
         self._incoming: RequestCycle | None = None
@@ -114,7 +123,13 @@ class HttpServerProtocol(ClientConnection):
         self._current: RequestCycle | None = None
         self._pipelined: deque[RequestCycle] = deque()
         self._refusal: RefusedRequest | None = None
-        """The last response of this connection, to be sent after those to earlier requests. Parsing has ended."""
+        """The last response of this connection, sent after the responses before it. Nothing more is parsed."""
+        # A request for a WebSocket, and the WebSocket.
+        self._sink: Callable[[bytes], None] | None = None
+        """What takes the bytes that arrive instead of the parser."""
+        self._held = b""
+        """Bytes after a request for a WebSocket that is not answered yet."""
+        self._websocket: WebSocket | None = None
 
     # ── called by the transport ──
 
@@ -134,11 +149,18 @@ class HttpServerProtocol(ClientConnection):
         self._current = self._incoming = None
         self._pipelined.clear()
         super().connection_lost(_error)
+        if self._websocket is not None:
+            self._websocket.on_lost()
+        self._sink = self._websocket = None
+        self._held = b""
         del self._parser  # break the reference cycle: it holds our bound methods
 
     def data_received(self, data: bytes) -> None:
         """Parse the next bytes of requests, which may be split anywhere."""
         if self.is_closing or self._refusal is not None:
+            return
+        if self._sink is not None:
+            self._sink(data)
             return
         self._unparsed += len(data)
         rest = None
@@ -152,6 +174,18 @@ class HttpServerProtocol(ClientConnection):
             self._parse_after_upgrade(rest)
         if self._unparsed or self._incoming is not None:
             self._check_incomplete(len(data))
+
+    def pause_writing(self) -> None:
+        """Note that the write buffer is full."""
+        super().pause_writing()
+        if self._websocket is not None:
+            self._websocket.on_write_paused()
+
+    def resume_writing(self) -> None:
+        """Wake the writers that wait for room in the write buffer."""
+        super().resume_writing()
+        if self._websocket is not None:
+            self._websocket.on_write_resumed()
 
     # ── called by the parser ──
 
@@ -174,6 +208,7 @@ class HttpServerProtocol(ClientConnection):
         method, version = parser.get_method().decode(), parser.get_http_version()
         if parser.should_upgrade():
             self._upgrade = without_upgrade(method, url, version, headers)
+            self._is_handshake = is_handshake(method, version, headers)
             return
         check_head(version, names, headers)
         if self._unparsed > MAX_HEAD and head_size(url, headers) > MAX_HEAD:
@@ -188,12 +223,16 @@ class HttpServerProtocol(ClientConnection):
             headers,
             keep_alive=is_current and parser.should_keep_alive(),
             expects_continue=is_current and b"expect" in names,
+            is_upgrade=self._is_handshake,
         )
         if self._current is None:
             self._start(cycle)
         else:
             self._queue(cycle)
         self._incoming = cycle
+        if self._is_handshake:
+            self._is_handshake = False
+            self._sink = self._hold
 
     def on_body(self, body: bytes) -> None:
         """Pass a part of a body to its request, or drop it if the response is complete."""
@@ -234,7 +273,13 @@ class HttpServerProtocol(ClientConnection):
         self.state.total_requests += 1
         self._current = None
         self._waiting_since = self.loop.time()
-        if self._pipelined or self._incoming is not None or self._refusal is not None or not cycle.keep_alive:
+        if (
+            self._pipelined
+            or self._incoming is not None
+            or self._refusal is not None
+            or self._sink is not None
+            or not cycle.keep_alive
+        ):
             self._continue_after(cycle)
 
     def on_response_failed(self, cycle: RequestCycle) -> None:
@@ -254,11 +299,28 @@ class HttpServerProtocol(ClientConnection):
         cycle.keep_alive = False
         self.on_response_complete(cycle)
 
+    def open_websocket(self, max_size: int, hold: Callable[[int], bool]) -> "WebSocket":
+        """Return a WebSocket on this connection."""
+        from tieline.net.server.websocket import WebSocket  # noqa: PLC0415 - 4 MB that most clients do not need
+
+        return WebSocket(self, max_size, hold)
+
+    def on_accepted(self, websocket: "WebSocket") -> None:
+        """Pass everything that arrives from now on to the WebSocket."""
+        self.state.total_requests += 1
+        self._websocket, self._sink = websocket, websocket.feed
+        held, self._held = self._held, b""
+        self.restart_timeout(websocket.deadline() - self.loop.time())
+        self.resume_reading()
+        websocket.feed(held)
+
     # ── called by uvicorn ──
 
     def shutdown(self) -> None:
         """Close the connection, after the current response if there is one."""
-        if self._current is None:
+        if self._websocket is not None:
+            self._websocket.stop()
+        elif self._current is None:
             self.transport.close()
         else:
             self._current.keep_alive = False
@@ -290,6 +352,12 @@ class HttpServerProtocol(ClientConnection):
             self._discarded = 0
             self.restart_timeout(DISCARD_TIMEOUT)
             self.resume_reading()
+        elif cycle.is_upgrade:
+            self._sink = None
+            held, self._held = self._held, b""
+            self.resume_reading()
+            if held:
+                self.data_received(held)
         elif self._pipelined:
             self._start(self._pipelined.popleft())
             if not self._pipelined:
@@ -315,9 +383,16 @@ class HttpServerProtocol(ClientConnection):
             self.close()
 
     def _parse_after_upgrade(self, rest: bytes) -> None:
-        """Parse an upgrade request again without its Upgrade header, then the bytes after its head."""
+        """Parse an upgrade request again without its Upgrade header, then the bytes after its head.
+
+        After a request for a WebSocket, these bytes are held back.
+        """
         while self._upgrade:
-            data, self._upgrade = self._upgrade + rest, b""
+            data, self._upgrade = self._upgrade, b""
+            if self._is_handshake:
+                self._held = rest
+            else:
+                data += rest
             self._parser = httptools.HttpRequestParser(self)
             try:
                 self._parser.feed_data(data)
@@ -325,6 +400,11 @@ class HttpServerProtocol(ClientConnection):
                 rest = data[upgrade.args[0] :]
             except httptools.HttpParserError as error:
                 self._on_parser_error(error)
+
+    def _hold(self, data: bytes) -> None:
+        self._held += data
+        if len(self._held) > MAX_BUFFER:
+            self.pause_reading()
 
     # ── refusals ──
 
@@ -361,6 +441,8 @@ class HttpServerProtocol(ClientConnection):
 
     def timeout(self) -> float:
         """Return how many seconds the current wait may take."""
+        if self._websocket is not None:
+            return self._websocket.deadline() - self._waiting_since
         cycle = self._incoming
         if cycle is not None and cycle.is_response_complete:
             return DISCARD_TIMEOUT
@@ -371,7 +453,10 @@ class HttpServerProtocol(ClientConnection):
         return HEAD_TIMEOUT if self._unparsed else self._idle
 
     def on_timeout(self) -> None:
-        """Refuse a request that did not arrive in time, or close an idle connection."""
+        """Refuse a request that does not arrive in time; close an idle connection."""
+        if self._websocket is not None:
+            self._websocket.on_timeout()
+            return
         cycle = self._incoming
         if self._unparsed if cycle is None else not cycle.is_response_complete:
             self._refuse(RefusedRequest(408, "The request did not arrive in time."))

@@ -5,11 +5,14 @@ together with chunked encoding. This module refuses other heads that llhttp acce
 could interpret them differently (request smuggling).
 """
 
+from base64 import b64decode
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote
 
 import httptools
+
+WEBSOCKET_VERSION = b"13"
 
 Fields = list[tuple[bytes, bytes]]
 
@@ -78,14 +81,45 @@ def head_size(url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> int:
 def without_upgrade(method: str, url: bytes, version: str, headers: Fields) -> bytes:
     """Return the head of an upgrade request as bytes, without its Upgrade header, so that it can be parsed again.
 
-    The server ignores upgrades, as HTTP allows. The parser cannot: it stops after such a head, although a body may
-    follow.
+    An application may accept a WebSocket. We ignore all other upgrades, as HTTP allows. The parser cannot: it stops
+    after such a head, although a body may follow.
     """
     if method == "CONNECT":
         raise RefusedRequest(405, "This server is not a proxy.")
     lines = [b"%b %b HTTP/%b" % (method.encode(), url, version.encode())]
     lines += (b": ".join(header) for header in headers if header[0] != b"upgrade")
     return b"\r\n".join([*lines, b"", b""])
+
+
+def is_handshake(method: str, version: str, headers: Fields) -> bool:
+    """Return whether an upgrade request asks for a WebSocket. Such a request has no body."""
+    if method != "GET" or version != "1.1":
+        return False
+    protocols = b",".join(value for name, value in headers if name == b"upgrade")
+    names = {name for name, _ in headers}
+    return (
+        b"websocket" in (protocol.strip() for protocol in protocols.lower().split(b","))
+        and b"content-length" not in names
+        and b"transfer-encoding" not in names
+    )
+
+
+def handshake_refusal(headers: Fields) -> tuple[int, str] | None:
+    """Return status and reason if the headers of a WebSocket handshake are not acceptable."""
+    versions = [value for name, value in headers if name == b"sec-websocket-version"]
+    if versions != [WEBSOCKET_VERSION]:
+        return 426, "The only supported WebSocket version is 13 (`Sec-WebSocket-Version: 13`)."
+    keys = [value for name, value in headers if name == b"sec-websocket-key"]
+    if len(keys) != 1 or not _is_key(keys[0]):
+        return 400, "A WebSocket handshake must have one `Sec-WebSocket-Key` header: 16 bytes in base64."
+    return None
+
+
+def _is_key(value: bytes) -> bool:
+    try:
+        return len(b64decode(value, validate=True)) == 16
+    except ValueError:
+        return False
 
 
 def _target(raw_path: bytes, query: bytes) -> Target:
