@@ -104,7 +104,7 @@ async def test_bytes_that_wait_for_the_handshake_have_a_limit() -> None:
     async with served(Hesitant(echo_messages, max_size=16 * MIB)) as server:
         client = await server.connect(HANDSHAKE)
         saying = asyncio.create_task(client.say(frame(16 * MIB * b"x")))
-        await until(lambda: server.state.connections and server.connection._is_read_paused)
+        await until(lambda: bool(server.state.connections) and server.connection._is_read_paused)
         assert len(server.connection._held) < MIB
         opened_gate.set()
         await client.head()

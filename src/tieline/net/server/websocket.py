@@ -225,7 +225,7 @@ class WebSocket:
             self._is_pinged = True
             self._protocol.send_ping(b"")
             self._flush()
-            self._connection.restart_timeout(STALL_TIMEOUT)
+            self._connection.restart_timeout(PING_INTERVAL)
 
     # ── receiving ──
 
