@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import logging
+import subprocess
+import sys
 import weakref
 from typing import Any
 
@@ -111,6 +113,11 @@ async def test_bytes_that_wait_for_the_handshake_have_a_limit() -> None:
         async with asyncio.timeout(WAIT):
             assert len(await client.reader.readexactly(16 * MIB + 10)) == 16 * MIB + 10
         await saying
+
+
+def test_a_gateway_without_websockets_does_not_load_their_package() -> None:
+    program = "import sys, tieline.net.server.protocol, tieline.app.serve; sys.exit('websockets' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0  # noqa: S603 - as written
 
 
 # ── Messages ─────────────────────────────────────────────────────────────────────────────────────

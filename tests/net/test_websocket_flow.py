@@ -239,9 +239,14 @@ async def test_a_client_that_waits_for_the_application_is_not_taken_for_dead(mon
     async with served(Accepting(gate.talk)) as server:
         peer = await opened(server, frame(b"one") + frame(b"two"))
         await until(lambda: server.connection._is_read_paused)
-        server.connection._websocket._heard_at -= 1000.0  # type: ignore[union-attr] # seconds that have passed
+        waiting = server.connection._websocket
+        assert waiting is not None
+        waiting._heard_at -= 1000.0  # seconds that have passed
+        waiting._is_pinged = True
         server.connection._check_timeout()
         gate.opened.set()
+        await until(lambda: not server.connection._is_read_paused)
+        server.connection._check_timeout()
         await peer.say(closing(1000))
         assert (await peer.frame()).code == 1000
     assert gate.heard[0] == b"one"
@@ -297,7 +302,7 @@ async def test_a_server_that_ends_closes_websockets_as_soon_as_their_answers_are
         answer = await resting.frame()
         assert (answer.code, answer.reason) == (1001, "The gateway is being stopped.")
         await resting.say(closing(1001))
-        await busy.say(frame(b"too late"))
+        await busy.say(frame(b"too late") + frame(b"\xff"))
         gate.set()
         assert await busy.frame() == Frame(TEXT, b"result")
         assert (await busy.frame()).code == 1001

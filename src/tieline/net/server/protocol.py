@@ -301,7 +301,7 @@ class HttpServerProtocol(ClientConnection):
 
     def open_websocket(self, max_size: int, hold: Callable[[int], bool]) -> "WebSocket":
         """Return a WebSocket on this connection."""
-        from tieline.net.server.websocket import WebSocket  # noqa: PLC0415 - 4 MB that most clients do not need
+        from tieline.net.server.websocket import WebSocket  # noqa: PLC0415 - slow to import, and rarely needed
 
         return WebSocket(self, max_size, hold)
 

@@ -58,6 +58,7 @@ class WebSocket:
         "_held",
         "_hold",
         "_incomplete",
+        "_is_paused",
         "_is_pinged",
         "_is_stopping",
         "_loop",
@@ -91,6 +92,8 @@ class WebSocket:
         self._held = 0
         """Bytes that `hold` has counted."""
         self._receiver: asyncio.Future[None] | None = None
+        self._is_paused = False
+        """Whether reading is paused until `_continue`."""
         self._must_write = False
         """Whether replies to pings have filled the write buffer; nothing more is parsed until it has room."""
         # Times of the event loop, for the timeouts.
@@ -248,29 +251,32 @@ class WebSocket:
             for frame in events:
                 self._on_frame(frame)  # type: ignore[arg-type] # after the handshake all events are frames
             self._flush()
-        self._unparsed = b"" if self._connection.is_closing else data[at:]
+        self._unparsed = data[at:]
         self._count()
-        if self._is_blocked():
+        if self._connection.is_closing:
+            self._unparsed = b""
+        elif self._unparsed or self._is_blocked():
+            self._is_paused = True
             self._connection.pause_reading()
-        elif self._unparsed:
-            self._connection.pause_reading()
-            self._loop.call_soon(self._continue)
+            if not self._is_blocked():
+                self._loop.call_soon(self._continue)
 
     def _continue(self) -> None:
         """Parse what was left, or read more, unless something still has to be waited for."""
-        if self._connection.is_closing or self._is_blocked():
+        if not self._is_paused or self._connection.is_closing or self._is_blocked():
             return
-        if self._unparsed:
-            self._parse()
-        if not self._unparsed and not self._is_blocked():
+        self._is_paused = False
+        self._heard_at = self._loop.time()  # a reply to a ping may be in what is read now
+        self._parse()
+        if not self._is_paused and not self._connection.is_closing:
             self._connection.resume_reading()
 
     def _on_frame(self, frame: Frame) -> None:
         opcode = frame.opcode
         if opcode is CLOSE:
             self._drop_messages()
-        elif not self.is_open:
-            pass  # nothing counts after a close frame
+        elif self._is_stopping or not self.is_open:
+            pass  # nothing takes it
         elif opcode is BINARY:
             self._fail(CloseCode.UNSUPPORTED_DATA, "Only text messages are accepted.")
         elif opcode is TEXT and frame.fin:
@@ -284,7 +290,7 @@ class WebSocket:
     def _on_message(self, message: bytes) -> None:
         if not _is_utf8(message):
             self._fail(CloseCode.INVALID_DATA, "A message is not valid UTF-8.")
-        elif not self._is_stopping:
+        else:
             self._messages.append(message)
             self._queued += len(message)
             self._message_at = self._heard_at
