@@ -6,6 +6,7 @@ import pytest
 
 from tieline.app.config import ConfigError
 from tieline.app.config_file import ConfigFile, load_config, read_config_file
+from tieline.model.ports import ModelFacts
 
 GOOD = """\
 default_model = "local/qwen"
@@ -45,6 +46,17 @@ def test_a_full_file_is_understood(tmp_path: Path) -> None:
     assert config.server.host == "127.0.0.1"
     assert config.upstreams["local"].models == ("qwen",)
     assert config.clients["cursor"].arguments == "buffered"
+
+
+def test_settings_of_models_become_facts(tmp_path: Path) -> None:
+    text = '[models."local/*"]\ncontext = 32_000\ninputs = ["text", "image"]\nreasoning = ["low", "high"]\n'
+    text += "[models.fast]\ntitle = 'Fast'\nreasoning = false\n[models.deep]\nreasoning = true\n"
+    models = load_config(written(tmp_path, text), {}).models
+    assert {name: settings.facts() for name, settings in models.items()} == {
+        "local/*": ModelFacts(context=32_000, inputs=("text", "image"), thinks=True, efforts=("low", "high")),
+        "fast": ModelFacts(title="Fast", thinks=False, efforts=()),
+        "deep": ModelFacts(thinks=True),
+    }
 
 
 def test_without_a_file_a_key_in_the_environment_is_an_upstream() -> None:
@@ -101,6 +113,16 @@ MISTAKES = {
         "`upstreams.a.headers.Host`: the header 'Host' is set by the HTTP client itself",
     ),
     "a key of many parts": ("a" + ".a" * 20_000 + " = 1\n", 1, "dots"),
+    "a model with an unknown setting": ('[models."local/*"]\ncontexts = 1\n', 2, "do you mean `context`"),
+    "a model without a context": ('[models."local/qwen2.5*"]\ntools = true\ncontext = 0\n', 3, "expected `int` >= 1"),
+    "a model with an unknown input": ('[models."a[bc]"]\ninputs = ["smell"]\n', 2, "`models.a[bc].inputs`"),
+    "a model that accepts nothing": ("[models.a]\ninputs = []\n", 2, "`models.a.inputs`"),
+    "a model with an unknown effort": ('[models.a]\n\nreasoning = ["lots"]\n', 3, "`models.a.reasoning`"),
+    "more output than context": (
+        "[models.fast]\ncontext = 1000\nmax_output = 2000\n",
+        3,
+        "`models.fast.max_output` is 2000: expected at most its `context`, 1000",
+    ),
     "an upstream named demo": ('[upstreams.demo]\nkind = "openai"\n', 1, "demo"),
 }
 

@@ -117,10 +117,26 @@ def test_usable_models_get_what_the_catalogue_knows() -> None:
 
 def test_clients_see_the_default_as_auto() -> None:
     assert [model.info() for model in read_usable(USABLE)[:2]] == [
-        ModelInfo(id="auto", title="Auto"),
-        ModelInfo(id="gpt-5", title="GPT-5"),
+        ModelInfo(id="auto", title="Auto", tools=True),
+        ModelInfo(id="gpt-5", title="GPT-5", tools=True),
     ]
     assert CursorModel(id="default").info().title == "Auto"
+
+
+def test_clients_see_limits_inputs_and_efforts() -> None:
+    _, gpt, variant = combine(read_usable(USABLE), read_catalogue(CATALOGUE))
+    assert gpt.info() == ModelInfo(
+        id="gpt-5",
+        title="GPT-5",
+        context=272_000,
+        inputs=("text", "image"),
+        tools=True,
+        thinks=True,
+        efforts=("low", "high"),
+    )
+    assert (variant.info().inputs, variant.info().efforts) == (("text", "image"), None)
+    thinking = CursorModel(id="m", images=False, parameters={"thinking": ("true", "false")}).info()
+    assert (thinking.inputs, thinking.thinks, thinking.efforts) == (("text",), True, None)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from msgspec import Meta
 
 from tieline.core.repair.repairs import RepairName
 from tieline.model.content import Value
+from tieline.model.ports import Input, ModelFacts
+from tieline.model.request import Effort
 from tieline.model.rules import Rule
 
 FILE_NAME = "tieline.toml"
@@ -26,6 +28,7 @@ Seconds = Annotated[float, Meta(gt=0, le=1e9)]
 """A positive number of seconds. The upper bound rejects infinity, and NaN fails every comparison."""
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 Number = Annotated[int, Meta(ge=1, le=1_000_000)]
+TokenCount = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
 
 class ConfigError(Exception):
@@ -198,6 +201,32 @@ class ClientSettings(Value, forbid_unknown_fields=True):
     """Whether this client's requests get the gateway's own tools. If None, its named key decides; without one, no."""
 
 
+class ModelSettings(Value, forbid_unknown_fields=True):
+    """`[models."NAME"]`: facts about models that their upstream does not report, or reports wrongly."""
+
+    title: str = ""
+    context: TokenCount | None = None
+    max_output: TokenCount | None = None
+    inputs: Annotated[tuple[Input, ...], Meta(min_length=1)] | None = None
+    tools: bool | None = None
+    reasoning: bool | tuple[Effort, ...] | None = None
+    """The efforts that it accepts, or whether it thinks at all."""
+
+    def facts(self) -> ModelFacts:
+        """Return the settings in the form that backends use."""
+        reasoning = self.reasoning
+        efforts = reasoning if isinstance(reasoning, tuple) else () if reasoning is False else None
+        return ModelFacts(
+            title=self.title,
+            context=self.context,
+            max_output=self.max_output,
+            inputs=self.inputs,
+            tools=self.tools,
+            thinks=None if reasoning is None else bool(reasoning),
+            efforts=efforts,
+        )
+
+
 class KeySettings(Value, forbid_unknown_fields=True):
     """`[keys.NAME]`: a key for one client, and its permissions."""
 
@@ -216,6 +245,7 @@ class Config(Value, forbid_unknown_fields=True):
     demo: bool = True
     log: Literal["debug", "info", "warning", "error"] = "warning"
     aliases: Mapping[str, str] = {}
+    models: Mapping[str, ModelSettings] = {}
     cursor: CursorSettings = CursorSettings()
     parking: ParkingSettings = ParkingSettings()
     inbox: InboxSettings = InboxSettings()

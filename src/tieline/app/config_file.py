@@ -23,6 +23,7 @@ from tieline.app.config import (
     CursorSettings,
     InboxSettings,
     KeySettings,
+    ModelSettings,
     ParkingSettings,
     ServerSettings,
     ToolSettings,
@@ -139,7 +140,7 @@ def _convert(table: dict[str, Any]) -> Config:
 
     Tables with a name chosen by the user are converted one by one, because msgspec's errors do not contain the name.
     """
-    tables = ("upstreams", "clients", "keys")
+    tables = ("upstreams", "clients", "keys", "models")
     named = {name: table.pop(name) for name in tables if isinstance(table.get(name), dict)}
     config = _convert_table(table, Config, "")
 
@@ -151,6 +152,7 @@ def _convert(table: dict[str, Any]) -> Config:
         upstreams=each("upstreams", UpstreamSettings),
         clients=each("clients", ClientSettings),
         keys=each("keys", KeySettings),
+        models=each("models", ModelSettings),
     )
 
 
@@ -179,6 +181,7 @@ def _mistakes(config: Config) -> list[tuple[str, str]]:
     wrong += _cursor_mistakes(config.cursor)
     wrong += _tool_mistakes(config)
     wrong += _key_mistakes(config)
+    wrong += _model_mistakes(config)
     wrong += _target_mistakes(config)
     return wrong
 
@@ -242,6 +245,15 @@ def _key_mistakes(config: Config) -> list[tuple[str, str]]:
     ]
 
 
+def _model_mistakes(config: Config) -> list[tuple[str, str]]:
+    wrong: list[tuple[str, str]] = []
+    for name, model in config.models.items():
+        if model.context is not None and model.max_output is not None and model.max_output > model.context:
+            place = f"models.{name}.max_output"
+            wrong.append((place, f"`{place}` is {model.max_output}: expected at most its `context`, {model.context}"))
+    return wrong
+
+
 def _dialect_mistakes(place: str, upstream: UpstreamSettings) -> list[tuple[str, str]]:
     known = anthropic.Dialect if upstream.kind == "anthropic" else openai_chat.Dialect
     fields = known.__struct_fields__
@@ -286,6 +298,7 @@ def _settings(place: str) -> tuple[str, ...]:
         "upstreams": UpstreamSettings,
         "clients": ClientSettings,
         "keys": KeySettings,
+        "models": ModelSettings,
     }
     return (tables[top] if "." in place and top in tables else Config).__struct_fields__
 
@@ -301,7 +314,7 @@ def line_of(text: str, place: str) -> int | None:
     found: int | None = None
     table: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
-        header = re.match(r"\s*\[+([^\]]+)\]+", line)
+        header = re.match(r"\s*\[+(.+?)\]+\s*(?:#.*)?$", line)
         if header:
             table = [_unquoted(piece) for piece in header[1].split(".")]
             if table in ([*tables, key], tables):

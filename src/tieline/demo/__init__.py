@@ -6,4 +6,4 @@ model.
 
 from tieline.model.ports import ModelInfo
 
-MODELS = (ModelInfo(id="scripted", title="Scripted demo"),)
+MODELS = (ModelInfo(id="scripted", title="Scripted demo", tools=True),)

@@ -1,10 +1,11 @@
 """The list of models at `GET /v1/models`, in the format of the client's API."""
 
-from urllib.parse import unquote
+from collections.abc import Sequence
+from urllib.parse import parse_qs, unquote
 
 from tieline.core.legs.gateway import Gateway
 from tieline.frontends.http import Exchange
-from tieline.model.errors import GatewayError
+from tieline.model.errors import BadRequest, GatewayError
 from tieline.wire import anthropic, openai_chat
 from tieline.wire.anthropic import models as anthropic_models
 from tieline.wire.openai_chat import models as openai_models
@@ -14,26 +15,37 @@ CLAUDE_CODE_PREFIXES = ("claude", "anthropic")
 
 
 class ModelsFrontend:
-    """Serves the list of models; a client that sends `anthropic-version` receives Anthropic's format."""
+    """Serves the list of models; a client that sends `anthropic-version` receives Anthropic's format.
 
-    def __init__(self, gateway: Gateway) -> None:
+    `api_types` are the APIs of this gateway, by the names that clients know.
+    """
+
+    def __init__(self, gateway: Gateway, api_types: Sequence[str] = ()) -> None:
         self._gateway = gateway
+        self._api_types = tuple(api_types)
 
     async def list(self, exchange: Exchange) -> None:
         """Respond with all models, by full name and by alias."""
         names = await self._gateway.models.with_aliases()
+        query = parse_qs(exchange.scope["query_string"].decode("latin-1"), errors="replace")
         if not is_anthropic(exchange):
-            await exchange.respond(200, openai_models.render_models(names))
+            include_codex = "client_version" in query  # only Codex sends it
+            body = openai_models.render_models(names, self._api_types, include_codex=include_codex)
+            await exchange.respond(200, body)
             return
         samples = await self._gateway.models.alias_examples()
         shown = {
             name: info for name, info in samples.items() if name.startswith(CLAUDE_CODE_PREFIXES) and name not in names
         }
-        await exchange.respond(200, anthropic_models.render_models({**names, **shown}))
+        try:
+            body = anthropic_models.render_models({**names, **shown}, anthropic_models.parse_page(query))
+        except BadRequest as error:
+            await exchange.respond(error.status, anthropic.render_error(error))
+            return
+        await exchange.respond(200, body)
 
     async def one(self, exchange: Exchange) -> None:
         """Respond with the model in the path, which may be given by any name that a request may use."""
-        codec = anthropic_models if is_anthropic(exchange) else openai_models
         name = unquote(exchange.scope["path"].partition("/models/")[2])
         try:
             info = await self._gateway.models.find(name)
@@ -41,7 +53,10 @@ class ModelsFrontend:
             body = anthropic.render_error(error) if is_anthropic(exchange) else openai_chat.render_error(error)
             await exchange.respond(error.status, body)
             return
-        await exchange.respond(200, codec.render_model(name, info))
+        if is_anthropic(exchange):
+            await exchange.respond(200, anthropic_models.render_model(name, info))
+        else:
+            await exchange.respond(200, openai_models.render_model(name, info, self._api_types))
 
 
 def is_anthropic(exchange: Exchange) -> bool:

@@ -17,6 +17,13 @@ from tieline.frontends.relay import Relay
 from tieline.frontends.status import Hello, StatusFrontend
 from tieline.wire import anthropic, openai_chat
 
+API_TYPES = {
+    "chat_completions": "/v1/chat/completions",
+    "responses": "/v1/responses",
+    "anthropic_messages": "/v1/messages",
+}
+"""The paths of the APIs that the list of models can name. It names those that have a route."""
+
 
 def build_http_app(
     gateway: Gateway,
@@ -38,15 +45,18 @@ def build_http_app(
     """
     chat = ChatFrontend(relay, profiles, gateway.conversations, clock=clock)
     messages = MessagesFrontend(relay, profiles, gateway)
-    models = ModelsFrontend(gateway)
     status = StatusFrontend(gateway)
     openai, anthropic_ = openai_chat.render_error, anthropic.render_error
     front = Route(hello.serve, openai, keyed=False)
     health = Route(status.health, openai, keyed=False)
     alive = Route(status.health, openai, keyed=False, public=True)
-    routes = {
+    apis = {
         "/v1/chat/completions": {"POST": Route(chat.complete, openai)},
         "/v1/messages": {"POST": Route(messages.create, anthropic_)},
+    }
+    models = ModelsFrontend(gateway, [name for name, path in API_TYPES.items() if path in apis])
+    routes = {
+        **apis,
         "/v1/messages/count_tokens": {"POST": Route(messages.count_tokens, anthropic_)},
         **{f"/v1/{name}": {"POST": Route(forwarding_endpoint(relay, name), openai)} for name in ENDPOINTS},
         "/v1/models": {"GET": Route(models.list, openai)},

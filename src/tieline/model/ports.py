@@ -6,24 +6,47 @@ and a stateless HTTP API all have this interface, so the layers above need not k
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from tieline.model.content import File, Image, ToolCall, ToolResult, Value
+from tieline.model.content import NO_META, File, Image, Meta, ToolCall, ToolResult, Value
 from tieline.model.events import Batch, Diff, Headers, Note, Plan
 from tieline.model.inbox import Approval, ApprovalAnswer, PlanReview, Question, QuestionAnswer, ReviewAnswer
-from tieline.model.request import Request, ToolSpec
+from tieline.model.request import Effort, Request, ToolSpec
+
+Input = Literal["text", "image", "file", "audio", "video"]
+"""A kind of content that a model accepts."""
 
 
-class ModelInfo(Value):
+class ModelFacts(Value, kw_only=True):
+    """What is known about a model. None, or an empty title, stands for what is not known."""
+
+    title: str = ""
+    context: int | None = None
+    """The size of its context window in tokens. Clients shorten a conversation that comes close to it."""
+    max_output: int | None = None
+    """The maximum number of tokens in an answer."""
+    inputs: tuple[Input, ...] | None = None
+    tools: bool | None = None
+    """Whether it can call the client's tools."""
+    thinks: bool | None = None
+    efforts: tuple[Effort, ...] | None = None
+    """The reasoning efforts that it distinguishes, in ascending order; empty if it has none."""
+
+    def known(self) -> dict[str, Any]:
+        """Return the facts that are known, by name."""
+        facts = {name: getattr(self, name) for name in ModelFacts.__struct_fields__}
+        return {name: value for name, value in facts.items() if value is not None and value != ""}
+
+
+class ModelInfo(ModelFacts, kw_only=True):
     """A model that a backend offers; `id` is the upstream's name for it."""
 
     id: str
-    title: str = ""
     created: int = 0
-    context: int | None = None
-    """The size of the model's context window in tokens, if known."""
     owner: str = ""
     """The name of the model's backend. It is filled in when the models of all backends are listed."""
+    meta: Meta = NO_META
+    """What only one protocol can say about a model, by the name of that protocol."""
 
 
 class Leg(Protocol):

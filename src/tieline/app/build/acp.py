@@ -1,6 +1,7 @@
 """Checks whether coding agents are available, and builds their backend. Its code is imported on first use."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,9 +59,8 @@ def acp_backend(
         tools=tools,
         tasks=tasks,
     )
-    lazy_backend = LazyBackend(
-        "acp", backend, is_agent=True, reads_options=True, models=lambda: installed(agents.values(), which)
-    )
+    models = partial(installed, agents.values(), which, offers_tools=settings.client_tools)
+    lazy_backend = LazyBackend("acp", backend, is_agent=True, reads_options=True, models=models)
     return lazy_backend, _status(agents, which, yolo=config.tools.yolo)
 
 

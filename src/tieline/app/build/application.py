@@ -17,6 +17,7 @@ from tieline.app.build.acp import tools_for_agents
 from tieline.app.build.backends import Backends, build_backends
 from tieline.app.build.ids import leg_ids
 from tieline.app.build.keys import client_keys, named_keys
+from tieline.app.build.model_families import FAMILIES
 from tieline.app.build.page_context import PageContext
 from tieline.app.build.startup_text import NEEDS_KEY, StartupText
 from tieline.app.build.status import BackendStatus
@@ -25,6 +26,7 @@ from tieline.app.lazy import LazyImport
 from tieline.app.lazy_backend import LazyObject
 from tieline.core.inbox.inbox import Inbox
 from tieline.core.legs.gateway import Gateway
+from tieline.core.legs.model_facts import FactTable, ModelDescriptions
 from tieline.core.legs.routing import Router
 from tieline.core.repair.repairs import DEFAULT
 from tieline.core.watch.bus import Bus
@@ -224,6 +226,11 @@ def _gateway(
         secrets=known_secrets,
         max_legs=config.web.traffic if config.web.enabled else 0,
     )
+    descriptions = ModelDescriptions(
+        configured=FactTable({name: settings.facts() for name, settings in config.models.items()}),
+        families=FactTable(FAMILIES),
+        upstreams=config.upstreams,
+    )
     return Gateway(
         router,
         tasks=tasks,
@@ -236,6 +243,7 @@ def _gateway(
         secrets=known_secrets,
         bus=bus,
         conversations=conversations,
+        descriptions=descriptions,
     )
 
 

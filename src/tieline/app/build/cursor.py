@@ -41,7 +41,7 @@ def cursor_backend(
     status = _status(settings, env, has_token=token is not None, has_key=key is not None)
     if settings.enabled is None and not status.is_ready:
         return None
-    models = [ModelInfo(id=model) for model in settings.models]
+    models = [ModelInfo(id=model, tools=True) for model in settings.models]
     backend: LazyObject[Backend] = LazyObject(
         make_cursor_backend, settings, env, proxies, new_leg_id, park_for=park_for, token=token, key=key
     )

@@ -52,7 +52,7 @@ class AcpBackend:
 
     async def models(self) -> Sequence[ModelInfo]:
         """Return the installed agents."""
-        return installed(self._catalogue.values(), self._which)
+        return installed(self._catalogue.values(), self._which, offers_tools=self._bridge is not None)
 
     def modes(self, agent: str) -> tuple[str, ...]:
         """Return the modes that an agent offers, or () if it has not had a session yet."""

@@ -56,9 +56,15 @@ def find(spec: AgentSpec, which: Which) -> AgentLookup:
     return AgentLookup(None, install_line(spec))
 
 
-def installed(specs: Iterable[AgentSpec], which: Which) -> list[ModelInfo]:
-    """Return the installed agents as models."""
-    return [ModelInfo(id=spec.id, title=spec.title) for spec in specs if find(spec, which).command is not None]
+def installed(specs: Iterable[AgentSpec], which: Which, *, offers_tools: bool) -> list[ModelInfo]:
+    """Return the installed agents as models. `offers_tools` says whether they are offered the tools of clients.
+
+    An agent chooses its language model itself, so nothing is known about limits and inputs. Whether it accepts tools
+    of clients is known only when it runs.
+    """
+    tools = None if offers_tools else False
+    found = (spec for spec in specs if find(spec, which).command is not None)
+    return [ModelInfo(id=spec.id, title=spec.title, tools=tools) for spec in found]
 
 
 def install_line(spec: AgentSpec) -> str:

@@ -21,7 +21,7 @@ from tieline.net.client.http import HttpClient, Origin, Timeouts
 from tieline.net.h2.client import Http2Client
 from tieline.tasks import Tasks
 from tieline.wire.cursor.identity import Identity, is_ghost
-from tieline.wire.cursor.models import AUTO, CursorModel
+from tieline.wire.cursor.models import AUTO, DEFAULT, CursorModel, unlisted
 from tieline.wire.cursor.opening.model_choice import split_model
 from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings
 from tieline.wire.cursor.run.query_replies import QuerySettings
@@ -113,14 +113,14 @@ class CursorBackend:
     async def models(self) -> Sequence[ModelInfo]:
         """Return the models that the account may use. The list is cached for some minutes."""
         if self._options.models:
-            return [ModelInfo(id=model) for model in self._options.models]
+            return [unlisted(model) for model in self._options.models]
         now = self._clock()
         if self._known_at is None or now - self._known_at > MODELS_KEPT:
             models = await self._caller.models()
             self._known = {name: model for model in models for name in (model.id, *model.aliases)}
             self._known_at = now
         infos = {model.info().id: model.info() for model in self._known.values()}
-        infos.setdefault(AUTO, ModelInfo(id=AUTO, title="Auto"))
+        infos.setdefault(AUTO, unlisted(DEFAULT))
         return list(infos.values())
 
     async def start(self, request: Request, host: Host | None = None) -> Run:

@@ -9,6 +9,7 @@ from tieline.backends.http_api.upstream import Codec, Upstream
 from tieline.model.events import Headers
 from tieline.model.request import Request
 from tieline.wire import anthropic as wire
+from tieline.wire.anthropic.models import read_models
 from tieline.wire.shared.conversations import ConversationCache
 
 VERSION = "2023-06-01"
@@ -31,6 +32,7 @@ def anthropic_codec(
         read_reply=wire.read_reply,
         read_error=wire.read_error,
         client_headers=_beta_headers if betas else None,
+        read_models=read_models,
     )
 
 

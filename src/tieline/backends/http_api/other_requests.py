@@ -2,8 +2,6 @@
 
 import asyncio
 
-import msgspec
-
 from tieline.backends.http_api.redirects import REDIRECTS, follow
 from tieline.backends.http_api.upstream import ERROR_LIMIT, REPLY_LIMIT, Upstream
 from tieline.backends.http_api.upstream_errors import error_response, final, pipe_failed
@@ -11,6 +9,7 @@ from tieline.model.errors import GatewayError, LegFailed
 from tieline.model.events import Headers
 from tieline.model.ports import ModelInfo
 from tieline.net.client.http import HttpResponse, PipeError
+from tieline.wire.shared.json import Malformed
 
 
 async def fetch(upstream: Upstream, method: str, path: str, headers: Headers, body: bytes = b"") -> bytes:
@@ -30,28 +29,14 @@ async def fetch(upstream: Upstream, method: str, path: str, headers: Headers, bo
     return answer
 
 
-class _ListedModel(msgspec.Struct):
-    id: str
-    display_name: str | None = None
-    created: int | None = None
-
-
-class _ModelList(msgspec.Struct):
-    data: list[_ListedModel] = []
-
-
-_MODEL_LIST = msgspec.json.Decoder(_ModelList)
-
-
 async def list_models(upstream: Upstream, path: str) -> list[ModelInfo]:
-    """Return the models that an upstream lists at a path. All protocols use a similar format."""
+    """Return the models of an upstream; raise GatewayError."""
     body = await fetch(upstream, "GET", path, upstream.codec.headers)
     try:
-        models = _MODEL_LIST.decode(body).data
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return upstream.codec.read_models(body)
+    except Malformed as error:
         message = f"Upstream `{upstream.name}` did not return a list of models: {error}"
         raise GatewayError("upstream", message) from error
-    return [ModelInfo(id=model.id, title=model.display_name or "", created=model.created or 0) for model in models]
 
 
 class ForwardedAnswer:

@@ -6,8 +6,10 @@ from typing import Protocol
 
 from tieline.model.errors import NOT_RETRYABLE
 from tieline.model.events import Event, Failed, Headers
+from tieline.model.ports import ModelInfo
 from tieline.model.request import Request
 from tieline.net.client.http import HttpClient, Origin, Timeouts
+from tieline.wire.shared.model_rows import read_models
 from tieline.wire.shared.spelling import BuiltRequest, ToolNames
 
 REPLY_LIMIT = 64 * 1024 * 1024
@@ -56,7 +58,8 @@ class Codec:
     read_reply: ReadReply
     read_error: Callable[[int, bytes, Headers], Failed]
     client_headers: Callable[[Request], Headers] | None = None
-    """Returns the client's headers to forward, if it uses the same protocol. None if no headers are forwarded."""
+    """Returns the headers of a client of the same protocol that are forwarded; None if no header is."""
+    read_models: Callable[[bytes], list[ModelInfo]] = read_models
 
     def headers_for(self, request: Request) -> Headers:
         """Return the headers with which a request is sent to the upstream."""

@@ -18,6 +18,7 @@ from tieline.core.legs.activity_text import ActivityRenderer
 from tieline.core.legs.background import is_background
 from tieline.core.legs.forwarding import ForwardedLeg, ForwardedRequest
 from tieline.core.legs.leg import INTERNAL_ERROR, Ledger, LedgerEntry, LegClient, OpenRun, WatchedLeg
+from tieline.core.legs.model_facts import ModelDescriptions
 from tieline.core.legs.model_list import ModelList
 from tieline.core.legs.parking import CAPACITY, DEADLINE, ParkedRuns
 from tieline.core.legs.resume import decide
@@ -83,6 +84,7 @@ class Gateway:
         secrets: Secrets | None = None,
         bus: Bus | None = None,
         conversations: BoundedCache[tuple[Any, ...], Any] | None = None,
+        descriptions: ModelDescriptions | None = None,
     ) -> None:
         self.conversations = BoundedCache(0) if conversations is None else conversations
         """The conversation cache that parsers and builders of all dialects share."""
@@ -98,7 +100,7 @@ class Gateway:
         self._ledger = Ledger(
             self.bus.records, self.metrics, self._thinking, self._parked_runs, self._secrets, clock, self.bus.mint
         )
-        self.models = ModelList(router, self._secrets, clock)
+        self.models = ModelList(router, self._secrets, clock, descriptions)
 
     async def open(self, request: Request, client: LegClient) -> WatchedLeg:
         """Start a run for a request, or resume the parked run that waits for its tool results, and return the leg.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
+from tieline.core.legs.model_facts import ModelDescriptions
 from tieline.core.legs.routing import ModelRoute, Router
 from tieline.core.watch.secrets import Secrets
 from tieline.model.errors import GatewayError
@@ -23,8 +24,15 @@ MAX_AGE = 60.0
 class ModelList:
     """A cached list of all models by full name (`<backend>/<model>`), with a lookup by other names."""
 
-    def __init__(self, router: Router, secrets: Secrets, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        router: Router,
+        secrets: Secrets,
+        clock: Callable[[], float],
+        descriptions: ModelDescriptions | None = None,
+    ) -> None:
         self._router = router
+        self._descriptions = descriptions or ModelDescriptions()
         self._secrets = secrets
         self._clock = clock
         self._infos: dict[str, ModelInfo] = {}
@@ -93,7 +101,11 @@ class ModelList:
         backends = list(self._router.backends.values())
         lists = await asyncio.gather(*(self._models_of(backend) for backend in backends))
         found = [(backend.name, infos) for backend, infos in zip(backends, lists, strict=True)]
-        self._infos = {f"{name}/{info.id}": replace(info, owner=name) for name, infos in found for info in infos or ()}
+        self._infos = {
+            (full_name := f"{name}/{info.id}"): self._descriptions.complete(full_name, replace(info, owner=name))
+            for name, infos in found
+            for info in infos or ()
+        }
         self._router.add_models(self._infos, [name for name, infos in found if infos is None])
         self._listed_at = self._clock()
 
@@ -116,7 +128,11 @@ class ModelList:
 
     def _info(self, name: str) -> ModelInfo:
         route = self._router.find(name)
-        return self._infos.get(_full_name(route)) or ModelInfo(id=route.model, owner=route.backend.name)
+        full_name = _full_name(route)
+        info = self._infos.get(full_name)
+        if info is None:
+            info = self._descriptions.complete(full_name, ModelInfo(id=route.model, owner=route.backend.name))
+        return info if name == full_name else self._descriptions.under(name, info)
 
 
 def _full_name(route: ModelRoute) -> str:

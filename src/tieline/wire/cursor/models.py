@@ -5,7 +5,7 @@ as protobuf or as JSON.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError, Message
@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from tieline.model.content import Value
 from tieline.model.errors import GatewayError
-from tieline.model.ports import ModelInfo
+from tieline.model.ports import Input, ModelInfo
+from tieline.model.request import Effort
 from tieline.wire.cursor._pb.agent_pb2 import GetUsableModelsResponse
 from tieline.wire.cursor._pb.aiserver_pb2 import AvailableModel, AvailableModelsResponse, ModelVariant
 
@@ -41,9 +42,24 @@ class CursorModel(Value):
 
     def info(self) -> ModelInfo:
         """Return the model as clients see it."""
-        if self.id == DEFAULT:
-            return ModelInfo(id=AUTO, title=self.title or "Auto", context=self.context)
-        return ModelInfo(id=self.id, title=self.title, context=self.context)
+        is_default = self.id == DEFAULT
+        inputs: tuple[Input, ...] = ("text", "image") if self.images else ("text",)
+        levels = self.parameters.get("effort") or self.parameters.get("reasoning")
+        efforts = tuple(effort for effort in get_args(Effort) if effort in levels) if levels else None
+        return ModelInfo(
+            id=AUTO if is_default else self.id,
+            title=self.title or ("Auto" if is_default else ""),
+            context=self.context,
+            inputs=None if self.images is None else inputs,
+            tools=True,
+            thinks=True if efforts or "thinking" in self.parameters else None,
+            efforts=efforts,
+        )
+
+
+def unlisted(name: str) -> ModelInfo:
+    """Return a model of which only the name is known."""
+    return CursorModel(id=name).info()
 
 
 def read_usable(body: bytes) -> list[CursorModel]:

@@ -1,0 +1,62 @@
+"""Facts about models that their backends do not report: from the configuration, and about well-known families."""
+
+import re
+from collections.abc import Collection, Mapping
+from fnmatch import translate
+
+from msgspec.structs import replace
+
+from tieline.model.ports import ModelFacts, ModelInfo
+
+
+class FactTable:
+    """Facts about models by name. A name may be a pattern with `*`."""
+
+    def __init__(self, rows: Mapping[str, ModelFacts] | None = None) -> None:
+        given = rows or {}
+        self._exact = {name: facts for name, facts in given.items() if not _is_pattern(name)}
+        self._patterns = [(re.compile(translate(name)), facts) for name, facts in given.items() if _is_pattern(name)]
+
+    def find(self, name: str) -> ModelFacts:
+        """Return what is known about a name.
+
+        An exact name takes precedence over patterns, and an earlier pattern over a later one. A fact that one of them
+        leaves out is taken from the next.
+        """
+        found = [facts for pattern, facts in reversed(self._patterns) if pattern.match(name)]
+        if name in self._exact:
+            found.append(self._exact[name])
+        return ModelFacts(**{fact: value for facts in found for fact, value in facts.known().items()})
+
+
+class ModelDescriptions:
+    """Completes what backends report about their models.
+
+    `configured` has facts by full name or alias, `families` by the upstream's name of a model. Families are looked up
+    only for the backends in `upstreams`: others may offer a model with different limits.
+    """
+
+    def __init__(
+        self,
+        configured: FactTable | None = None,
+        families: FactTable | None = None,
+        upstreams: Collection[str] = (),
+    ) -> None:
+        self._configured = configured or FactTable()
+        self._families = families or FactTable()
+        self._upstreams = frozenset(upstreams)
+
+    def complete(self, full_name: str, info: ModelInfo) -> ModelInfo:
+        """Return the description of a model: from the configuration, else its backend, else its family."""
+        if info.owner in self._upstreams:
+            family = self._families.find(info.id.rpartition("/")[2].lower())
+            info = replace(info, **{**family.known(), **info.known()})
+        return self.under(full_name, info)
+
+    def under(self, name: str, info: ModelInfo) -> ModelInfo:
+        """Return the description of a model under another name, for which there may be settings of its own."""
+        return replace(info, **self._configured.find(name).known())
+
+
+def _is_pattern(name: str) -> bool:
+    return any(character in name for character in "*?[")

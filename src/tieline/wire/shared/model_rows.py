@@ -1,0 +1,151 @@
+"""Read an upstream's list of models.
+
+There is no standard for more than the id of a model. Servers report limits and abilities under many names; a value that
+has an unexpected type is ignored.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, get_args
+
+import msgspec
+
+from tieline.model.ports import Input, ModelInfo
+from tieline.model.request import Effort
+from tieline.wire.shared.json import Malformed, decode_any
+
+MOST_TOKENS = 1_000_000_000
+"""A larger number is not a limit."""
+
+_CONTEXT = (
+    *("context_length", "context_window", "max_model_len", "max_context_length", "max_input_tokens"),
+    *("capabilities.context_length", "top_provider.context_length"),
+)
+_OUTPUT = (
+    *("max_output_tokens", "max_completion_tokens"),
+    *("capabilities.max_output_tokens", "top_provider.max_completion_tokens"),
+)
+_INPUTS = ("input_modalities", "architecture.input_modalities", "capabilities.input_modalities")
+_IMAGES = (
+    *("supports_vision", "supports_image_input", "supports_image_in"),
+    *("capabilities.supports_vision", "capabilities.vision", "capabilities.image_input.supported"),
+)
+_FILES = ("capabilities.pdf_input.supported",)
+_TOOLS = (
+    *("supports_tools", "supports_tool_use"),
+    *("capabilities.supports_tool_use", "capabilities.supports_tools", "capabilities.function_calling"),
+)
+_THINKS = ("supports_reasoning", "capabilities.supports_reasoning", "capabilities.thinking.supported")
+_EFFORTS = ("reasoning_efforts", "capabilities.reasoning_effort")
+
+_INPUT_WORDS: dict[str, Input] = {word: word for word in get_args(Input)} | {"pdf": "file", "document": "file"}
+_TOOL_WORDS = frozenset({"tools", "tool_use", "tool_calling", "function_calling"})
+_THINKING_WORDS = frozenset({"reasoning", "reasoning_effort", "include_reasoning", "thinking"})
+
+
+def read_models(body: bytes) -> list[ModelInfo]:
+    """Return the models of a list. Raise Malformed if it is none; entries without an id are left out."""
+    return [read_model(row) for row in read_rows(body)]
+
+
+def read_rows(body: bytes) -> list[dict[str, Any]]:
+    """Return the entries of a list that have an id. Raise Malformed if it is no list of models."""
+    try:
+        answer = decode_any(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Malformed(str(error)) from error
+    rows = answer.get("data", []) if isinstance(answer, dict) else answer
+    if not isinstance(rows, list):
+        raise Malformed("expected an object with a list `data`")
+    return [row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str) and row["id"]]
+
+
+def read_model(row: dict[str, Any]) -> ModelInfo:
+    """Return one model of a list."""
+    thinks = _flag(row, _THINKS, _THINKING_WORDS)
+    efforts = _efforts(row)
+    return ModelInfo(
+        id=row["id"],
+        title=_title(row),
+        created=_created(row),
+        context=limit(row, _CONTEXT),
+        max_output=limit(row, _OUTPUT),
+        inputs=_inputs(row),
+        tools=_flag(row, _TOOLS, _TOOL_WORDS),
+        thinks=True if efforts else thinks,
+        efforts=() if thinks is False and efforts is None else efforts,
+    )
+
+
+def member(row: Any, path: str) -> Any:
+    """Return the value at a dotted path, or None."""
+    for key in path.split("."):
+        if not isinstance(row, dict):
+            return None
+        row = row.get(key)
+    return row
+
+
+def limit(row: dict[str, Any], paths: Iterable[str]) -> int | None:
+    """Return the first number of tokens at one of these paths, or None."""
+    for path in paths:
+        value = member(row, path)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 1 <= value <= MOST_TOKENS:
+            return int(value)
+    return None
+
+
+def _title(row: dict[str, Any]) -> str:
+    names = (row.get("display_name"), row.get("name"))
+    return next((name for name in names if isinstance(name, str) and name and name != row["id"]), "")
+
+
+def _created(row: dict[str, Any]) -> int:
+    created = row.get("created")
+    if isinstance(created, int | float) and 0 < created < MOST_TOKENS * 10:
+        return int(created)
+    try:
+        return max(0, int(datetime.fromisoformat(row["created_at"]).timestamp()))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return 0
+
+
+def _inputs(row: dict[str, Any]) -> tuple[Input, ...] | None:
+    for path in _INPUTS:
+        if words := _words(member(row, path)):
+            found = [_INPUT_WORDS[word] for word in words if word in _INPUT_WORDS]
+            return tuple(dict.fromkeys(found)) or None
+    images = _flag(row, _IMAGES)
+    if images is None and (abilities := _words(row.get("capabilities"))):
+        images = "vision" in abilities
+    if images is None:
+        return None
+    files: tuple[Input, ...] = ("file",) if _flag(row, _FILES) else ()
+    return ("text", "image", *files) if images else ("text", *files)
+
+
+def _flag(row: dict[str, Any], paths: Iterable[str], words: frozenset[str] = frozenset()) -> bool | None:
+    """Return whether a model has an ability: as a boolean, or as a word in a list of its abilities or parameters."""
+    for path in paths:
+        value = member(row, path)
+        if isinstance(value, bool):
+            return value
+    if not words:
+        return None
+    listed = [*_words(row.get("supported_parameters")), *_words(row.get("capabilities"))]
+    return not words.isdisjoint(listed) if listed else None
+
+
+def _efforts(row: dict[str, Any]) -> tuple[Effort, ...] | None:
+    known: tuple[Effort, ...] = get_args(Effort)
+    for path in _EFFORTS:
+        if words := _words(member(row, path)):
+            return tuple(effort for effort in known if effort in words)
+    levels = member(row, "capabilities.effort")  # an object with a member for each level
+    if isinstance(levels, dict):
+        return tuple(effort for effort in known if member(levels, f"{effort}.supported") is True)
+    return None
+
+
+def _words(value: Any) -> list[str]:
+    return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []
