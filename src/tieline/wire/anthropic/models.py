@@ -146,12 +146,12 @@ def _read(row: dict[str, Any]) -> ModelInfo:
     if own.get("lifecycle") not in ("active", "deprecated", "retired"):
         own = {}
     capabilities = row.get("capabilities")
-    if isinstance(capabilities, dict) and isinstance(member(capabilities, "thinking.types"), dict):
+    if isinstance(capabilities, dict) and isinstance(member(capabilities, ("thinking", "types")), dict):
         own["capabilities"] = {
-            name: value for name, value in capabilities.items() if isinstance(member(value, "supported"), bool)
+            name: value for name, value in capabilities.items() if isinstance(member(value, ("supported",)), bool)
         }
     return replace(
         info,
-        max_output=info.max_output or limit(row, ("max_tokens",)),
+        max_output=info.max_output or limit(row, [("max_tokens",)]),
         meta={PROTOCOL: own} if own else NO_META,
     )

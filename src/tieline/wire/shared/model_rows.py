@@ -17,26 +17,33 @@ from tieline.wire.shared.json import Malformed, decode_any
 MOST_TOKENS = 1_000_000_000
 """A larger number is not a limit."""
 
-_CONTEXT = (
+Path = tuple[str, ...]
+
+
+def _paths(*dotted: str) -> tuple[Path, ...]:
+    return tuple(tuple(path.split(".")) for path in dotted)
+
+
+_CONTEXT = _paths(
     *("context_length", "context_window", "max_model_len", "max_context_length", "max_input_tokens"),
     *("capabilities.context_length", "top_provider.context_length"),
 )
-_OUTPUT = (
+_OUTPUT = _paths(
     *("max_output_tokens", "max_completion_tokens"),
     *("capabilities.max_output_tokens", "top_provider.max_completion_tokens"),
 )
-_INPUTS = ("input_modalities", "architecture.input_modalities", "capabilities.input_modalities")
-_IMAGES = (
+_INPUTS = _paths("input_modalities", "architecture.input_modalities", "capabilities.input_modalities")
+_IMAGES = _paths(
     *("supports_vision", "supports_image_input", "supports_image_in"),
     *("capabilities.supports_vision", "capabilities.vision", "capabilities.image_input.supported"),
 )
-_FILES = ("capabilities.pdf_input.supported",)
-_TOOLS = (
+_FILES = _paths("capabilities.pdf_input.supported")
+_TOOLS = _paths(
     *("supports_tools", "supports_tool_use"),
     *("capabilities.supports_tool_use", "capabilities.supports_tools", "capabilities.function_calling"),
 )
-_THINKS = ("supports_reasoning", "capabilities.supports_reasoning", "capabilities.thinking.supported")
-_EFFORTS = ("reasoning_efforts", "capabilities.reasoning_effort")
+_THINKS = _paths("supports_reasoning", "capabilities.supports_reasoning", "capabilities.thinking.supported")
+_EFFORTS = _paths("reasoning_efforts", "capabilities.reasoning_effort")
 
 _INPUT_WORDS: dict[str, Input] = {word: word for word in get_args(Input)} | {"pdf": "file", "document": "file"}
 _TOOL_WORDS = frozenset({"tools", "tool_use", "tool_calling", "function_calling"})
@@ -77,20 +84,20 @@ def read_model(row: dict[str, Any]) -> ModelInfo:
     )
 
 
-def member(row: Any, path: str) -> Any:
-    """Return the value at a dotted path, or None."""
-    for key in path.split("."):
+def member(row: Any, path: Iterable[str]) -> Any:
+    """Return the value at a path of keys, or None."""
+    for key in path:
         if not isinstance(row, dict):
             return None
         row = row.get(key)
     return row
 
 
-def limit(row: dict[str, Any], paths: Iterable[str]) -> int | None:
+def limit(row: dict[str, Any], paths: Iterable[Path]) -> int | None:
     """Return the first number of tokens at one of these paths, or None."""
     for path in paths:
         value = member(row, path)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 1 <= value <= MOST_TOKENS:
+        if value is not None and isinstance(value, int | float) and value is not True and 1 <= value <= MOST_TOKENS:
             return int(value)
     return None
 
@@ -124,7 +131,7 @@ def _inputs(row: dict[str, Any]) -> tuple[Input, ...] | None:
     return ("text", "image", *files) if images else ("text", *files)
 
 
-def _flag(row: dict[str, Any], paths: Iterable[str], words: frozenset[str] = frozenset()) -> bool | None:
+def _flag(row: dict[str, Any], paths: Iterable[Path], words: frozenset[str] = frozenset()) -> bool | None:
     """Return whether a model has an ability: as a boolean, or as a word in a list of its abilities or parameters."""
     for path in paths:
         value = member(row, path)
@@ -141,9 +148,9 @@ def _efforts(row: dict[str, Any]) -> tuple[Effort, ...] | None:
     for path in _EFFORTS:
         if words := _words(member(row, path)):
             return tuple(effort for effort in known if effort in words)
-    levels = member(row, "capabilities.effort")  # an object with a member for each level
+    levels = member(row, ("capabilities", "effort"))  # an object with a member for each level
     if isinstance(levels, dict):
-        return tuple(effort for effort in known if member(levels, f"{effort}.supported") is True)
+        return tuple(effort for effort in known if member(levels, (effort, "supported")) is True)
     return None
 
 
