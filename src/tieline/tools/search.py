@@ -321,7 +321,7 @@ def _read_lines(opened: OpenFile, matches: Sequence[LineMatch], context: int) ->
 
 
 def _window(line: bytes, column: int) -> str:
-    """Return the part of a line that contains the match."""
+    """Return an excerpt of the line around the match, which starts at `column`."""
     start = max(0, column - 1 - MAX_WIDTH // 3) if len(line) > MAX_WIDTH else 0
     part = line[start : start + MAX_WIDTH].decode("utf-8", "replace").rstrip("\r")
     return f"{'…' if start else ''}{part}{'…' if start + MAX_WIDTH < len(line) else ''}"

@@ -32,7 +32,7 @@ _LINE_BOUND = re.compile(r"\(\?[^:P#]|\\[AZ]|\\z")
 
 
 def main(arguments: list[str]) -> int:
-    """Run the program and return its exit code: 2, with a message on stderr, if the pattern is not valid."""
+    """Run the program and return its exit code. If the pattern is invalid, print a message to stderr and return 2."""
     mode, flags, *rest = arguments
     skipped, ignoring = (OWN, False) if "a" in flags else (SKIPPED, True)
     glob = Glob.of(rest[0] if mode == "files" else rest[1])

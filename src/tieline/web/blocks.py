@@ -48,7 +48,7 @@ class Blocks:
         self.until = 0
         """The offset in the text at which the unfinished text begins."""
         self.is_independent = True
-        """Whether no block depends on another. If so, the blocks together equal the rendering of the whole text."""
+        """Whether the blocks are independent: rendered one by one, they give the same as the whole text."""
         self._looked_at = 0
         """The length of the unfinished text when it was last parsed."""
 

@@ -11,7 +11,7 @@ from tieline.model.ports import Input, ModelFacts
 from tieline.model.request import Effort
 
 CHECKED = "2026-11-17"
-"""The date at which the entries were compared with the documentation of the vendors."""
+"""The date on which the entries were last compared with public sources."""
 
 _TEXT: tuple[Input, ...] = ("text",)
 _IMAGES: tuple[Input, ...] = ("text", "image")

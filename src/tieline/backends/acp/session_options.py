@@ -51,7 +51,7 @@ class SessionOptions(Value):
 
 
 class OptionChange(NamedTuple):
-    """A value to set in a session. `how` says whether it is an option (with this `id`), the mode or the model."""
+    """A value to set in a session. `how` says what is set: the option with this `id`, the mode or the model."""
 
     how: How
     id: str

@@ -200,7 +200,7 @@ class PageSessions:
         return self._begin(session, tree, user)
 
     async def edit(self, session_id: str, message: str, text: str) -> SentMessage:
-        """Send an edited version of an earlier message of the user; the original stays as an alternative."""
+        """Replace an earlier message of the user with `text` and send it. The original is kept as an alternative."""
         session = await self._find(session_id)
         tree = await self._tree(session)
         old = tree.get(message)

@@ -84,7 +84,7 @@ def run_headers(
     allowed_tools: Sequence[str] | None = None,
     excluded_tools: Sequence[str] = (),
 ) -> Headers:
-    """Return the headers for a call of Run (over HTTP/2) or RunSSE (over HTTP/1.1).
+    """Return the headers for a call to Run (over HTTP/2) or RunSSE (over HTTP/1.1).
 
     `original_request_id` is the request id of the first attempt. `blob_key` is an encryption key for blobs, 64 hex
     digits that stay the same for a whole conversation. `allowed_tools` and `excluded_tools` are names of Cursor's own

@@ -288,7 +288,7 @@ class _SchemaConversion:
             self.changed = True
 
     def nullable(self, schema: Schema) -> None:
-        """Replace OpenAPI's `nullable` with the type null."""
+        """Replace OpenAPI's `nullable` by adding null to the allowed types."""
         if schema.pop("nullable") is not True:
             self.changed = True
             return

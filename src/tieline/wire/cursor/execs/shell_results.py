@@ -105,7 +105,7 @@ def read(text: str) -> CommandOutcome:
 
 
 def _from_answers(text: str) -> CommandOutcome | None:
-    """Parse the combined output of several commands. The exit code is 1 if one of them failed."""
+    """Parse the combined output of several commands. The exit code is 1 if any of them failed."""
     found = answers(text)
     if not found:
         return None

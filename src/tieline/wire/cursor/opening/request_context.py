@@ -51,7 +51,7 @@ class RunSettings(Value):
     system_prompt: Literal["rule", "custom"] = "rule"
     """How the client's system prompt is sent: as a rule, or in place of the service's own, which few teams may do."""
     reasoning: bool = True
-    """Whether the request's settings for thinking and effort are passed on. Those in the model's name always are."""
+    """Whether the request's settings for thinking and effort are passed on. Settings in the model's name always are."""
     meta_tools: bool = False
     """Whether the client's tools are also described to the service's meta tools, as Cursor's SDK does.
 

@@ -93,7 +93,7 @@ class CursorRun:
         """The ending of the run, if it ended while no leg was open."""
         self._checkpoint = LastCheckpoint()
         self._tools: OfferedTools | None = None
-        """The tools set by `set_tools`; None if the tools are those of the opening."""
+        """The tools set by `set_tools`; None while those of the first request apply."""
         self._specs = opening.offer.specs
         """The tools of the newest leg, by name."""
         self._run_id = opening.run_id
