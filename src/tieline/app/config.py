@@ -233,6 +233,13 @@ class KeySettings(Value, forbid_unknown_fields=True):
     key_env: str | None = None
     key_file: str | None = None
     tools: bool = False
+    models: tuple[str, ...] = ()
+    """Patterns of the models that may be used; if empty, all."""
+    agents: bool = True
+    """Whether coding agents may be used."""
+    paths: tuple[str, ...] = ()
+    """Prefixes of the paths for which the key is valid; if empty, all model APIs."""
+    requests_per_minute: Number | None = None
 
 
 class Config(Value, forbid_unknown_fields=True):

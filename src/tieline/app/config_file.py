@@ -31,6 +31,7 @@ from tieline.app.config import (
     WebSettings,
     key_variables,
 )
+from tieline.frontends.keys import MODEL_PATHS
 from tieline.model.rules import Rule
 from tieline.net.client.http import Origin, check_header
 from tieline.net.private_files import TooLargeError, read_stream
@@ -238,11 +239,16 @@ def _tool_mistakes(config: Config) -> list[tuple[str, str]]:
 
 
 def _key_mistakes(config: Config) -> list[tuple[str, str]]:
-    return [
-        (f"keys.{name}", f"`keys.{name}` needs `key_env` or `key_file`, and only one of them")
-        for name, key in config.keys.items()
-        if (key.key_env is None) == (key.key_file is None)
-    ]
+    wrong: list[tuple[str, str]] = []
+    for name, key in config.keys.items():
+        if (key.key_env is None) == (key.key_file is None):
+            wrong.append((f"keys.{name}", f"`keys.{name}` needs `key_env` or `key_file`, and only one of them"))
+        for path in key.paths:
+            if not path.startswith(MODEL_PATHS):
+                expected = ", ".join(MODEL_PATHS)
+                message = f"`keys.{name}.paths`: `{path}` must begin with one of {expected} (named keys are for models)"
+                wrong.append((f"keys.{name}.paths", message))
+    return wrong
 
 
 def _model_mistakes(config: Config) -> list[tuple[str, str]]:

@@ -4,64 +4,24 @@ import hmac
 import time
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tieline.frontends.http import Exchange
 from tieline.frontends.keyless import AcceptedConnection, Keyless
+from tieline.frontends.keys import Keys, NamedKey
 from tieline.frontends.page_pass import PASS, Passes
 from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import GatewayError
 
 MAX_KNOWN_HOSTS = 256
 MAX_KNOWN_HOST_BYTES = 64 * 1024
-NAMED_PATHS = ("/v1/", "/chat/")
-"""Prefixes of the paths for which named keys are valid."""
+NEEDS_KEY = "This gateway needs its key, as `Authorization: Bearer <key>`, `x-api-key: <key>` or `api-key: <key>`."
 TOKEN = b"x-tieline-token"
 _BROWSERS = frozenset((b"origin", b"sec-fetch-site", PASS))
 """Headers of requests from web pages: browsers add them, and the page can neither omit nor forge them.
 
 The pass is the exception; the gateway's own page sends it.
 """
-
-
-class NamedKey(NamedTuple):
-    """The key of one client.
-
-    It is valid only for the model APIs, so that a client cannot answer inbox items and thereby approve its own
-    commands.
-    """
-
-    name: str
-    value: str
-    tools: bool = False
-    """Whether requests with this key receive the gateway's own tools."""
-
-
-def same_key(given: str, known: str) -> bool:
-    """Compare two keys in constant time. An empty known key never matches."""
-    return bool(known) and hmac.compare_digest(given.encode(), known.encode())
-
-
-class Keys:
-    """All keys that a client may send: the gateway's own, valid for every path, and the named ones."""
-
-    def __init__(self, own: Iterable[str] = (), named: Iterable[NamedKey] = ()) -> None:
-        self.own = tuple(own)
-        self._named = tuple(named)
-        self.has_named = bool(self._named)
-
-    def is_own(self, given: str) -> bool:
-        """Return whether this is one of the gateway's own keys."""
-        return any(same_key(given, known) for known in self.own)
-
-    def named(self, given: str) -> NamedKey | None:
-        """Return the named key with this value, if there is one."""
-        return next((key for key in self._named if same_key(given, key.value)), None)
-
-    def opens(self, given: str, path: str) -> bool:
-        """Return whether a key is valid for a path."""
-        return self.is_own(given) or (path.startswith(NAMED_PATHS) and self.named(given) is not None)
 
 
 class Guard:
@@ -81,19 +41,21 @@ class Guard:
         named: Iterable[NamedKey] = (),
         keyless: Keyless | None = None,
         clock: Callable[[], float] = time.time,
+        rate_clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._hosts = {host.lower() for host in hosts}
         self._origins = {origin.lower().rstrip("/") for origin in origins}
-        self._keys = Keys(keys, named)
+        self._keys = Keys(keys, named, rate_clock)
         self._passes = Passes(self._keys.own, clock)
         self._known_hosts: BoundedCache[bytes, bool] = BoundedCache(MAX_KNOWN_HOSTS, max_weight=MAX_KNOWN_HOST_BYTES)
-        self._keyless = None if self._keys.own else keyless or Keyless()
+        self._keyless = keyless or Keyless() if self._keys.is_empty else None
 
-    def check(self, exchange: Exchange, *, keyed: bool, public: bool = False) -> None:
+    def check(self, exchange: Exchange, *, keyed: bool, public: bool = False, cross_site: bool = False) -> None:
         """Raise GatewayError if a request must not be served, judging by its headers.
 
-        `keyed` paths require the gateway's key if it has one. `public` paths are open to other users and tunnels when
-        the gateway has no key.
+        `keyed` paths require a key if the gateway has one; it becomes `exchange.client_key`. `public` paths are open to
+        other users and tunnels when the gateway has no key. `cross_site` paths are open to all web pages when it has
+        one: other sites do not know the key, and browsers do not add it.
         """
         headers = exchange.headers
         if not self._is_our_host(headers.get(b"host", b"")):
@@ -102,7 +64,8 @@ class Guard:
                 f"This gateway does not answer to the host name `{exchange.header(b'host')}`. "
                 "If it should, add the name to `hosts` under [server] in the configuration.",
             )
-        if b"origin" in headers or headers.get(b"sec-fetch-site") == b"cross-site":
+        is_page = b"origin" in headers or headers.get(b"sec-fetch-site") == b"cross-site"
+        if is_page and not (cross_site and self.has_keys):
             self._check_origin(exchange)
         if self._keyless is None:
             if keyed:
@@ -120,7 +83,7 @@ class Guard:
     @property
     def has_keys(self) -> bool:
         """Whether requests need a key."""
-        return bool(self._keys.own)
+        return self._keyless is None
 
     def warnings(self) -> tuple[str, ...]:
         """Return warnings to print when the gateway starts."""
@@ -132,8 +95,12 @@ class Guard:
 
     def admits(self, exchange: Exchange) -> bool:
         """Return whether a request has a key that is valid for its path, or a valid pass of the web page."""
-        if not self.has_keys or self._keys.opens(exchange.key, exchange.path):
+        if not self.has_keys:
             return True
+        key = self._keys.find(exchange.key)
+        return self._has_pass(exchange) if key is None else exchange.path.startswith(key.paths)
+
+    def _has_pass(self, exchange: Exchange) -> bool:
         if not exchange.path.startswith("/api/"):
             return False
         return self._passes.admits(exchange.header(PASS), exchange.header(b"host"))
@@ -159,12 +126,16 @@ class Guard:
         )
 
     def _check_key(self, exchange: Exchange) -> None:
-        if not self.admits(exchange):
-            raise GatewayError(
-                "unauthorized",
-                "This gateway needs its key, as `Authorization: Bearer <key>` or `x-api-key: <key>`.",
-                code="invalid_api_key",
-            )
+        key = self._keys.find(exchange.key)
+        if key is None:
+            if self._has_pass(exchange):
+                return
+            raise GatewayError("unauthorized", NEEDS_KEY, code="invalid_api_key")
+        if not exchange.path.startswith(key.paths):
+            message = f"This key is not valid here, but for paths that begin with {', '.join(key.paths)}."
+            raise GatewayError("unauthorized", message, code="invalid_api_key")
+        self._keys.count(key)
+        exchange.client_key = key
 
 
 class PageToken:

@@ -8,8 +8,10 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, Protocol
 
+from tieline.core.legs.access import ModelAccess
 from tieline.frontends.bodies import COUNT_ABOVE, VALUE_MARKS, check_values
 from tieline.frontends.keyless import AcceptedConnection
+from tieline.frontends.keys import NamedKey
 from tieline.model.errors import GatewayError
 from tieline.model.events import Headers
 from tieline.tasks import step_aside
@@ -204,7 +206,7 @@ class BodyBudget:
 class Exchange:
     """One HTTP request and its response, as an endpoint sees them."""
 
-    __slots__ = ("_bodies", "_cycle", "_max_body", "begun", "headers", "reserved", "size", "websocket")
+    __slots__ = ("_bodies", "_cycle", "_max_body", "begun", "client_key", "headers", "reserved", "size")
 
     def __init__(self, cycle: HttpCycle, max_body: int, bodies: BodyBudget | None = None) -> None:
         self._cycle = cycle
@@ -212,6 +214,8 @@ class Exchange:
         self._bodies = bodies or BodyBudget()
         self.headers: Mapping[bytes, bytes] = dict(cycle.headers)
         """The headers of the request by their lower-case names."""
+        self.client_key: NamedKey | None = None
+        """The key with which the guard accepted the request; None if the path or the gateway needs none."""
         self.begun = False
         """Whether the response has begun."""
         self.size = 0
@@ -241,9 +245,16 @@ class Exchange:
 
     @property
     def key(self) -> str:
-        """The key that the client sent as `Authorization: Bearer` or `x-api-key`; empty if there is none."""
+        """The key that the client sent, as `Authorization: Bearer`, `x-api-key` or `api-key` (Azure)."""
         scheme, _, token = self.header(b"authorization").partition(" ")
-        return token.strip() if scheme.lower() == "bearer" else self.header(b"x-api-key")
+        if scheme.lower() == "bearer":
+            return token.strip()
+        return self.header(b"x-api-key") or self.header(b"api-key")
+
+    @property
+    def access(self) -> ModelAccess | None:
+        """The models that the request may use; None if there is no limit."""
+        return None if self.client_key is None else self.client_key.access
 
     async def body(self, counted: bytes = VALUE_MARKS) -> bytes:
         """Return the whole body; raise GatewayError if it is too large or the client disconnects.

@@ -48,6 +48,6 @@ class MessagesFrontend:
     async def count_tokens(self, exchange: Exchange) -> None:
         """Respond with the number of tokens of a prompt; a header says whether it is an estimate."""
         request = wire.parse_request(await exchange.body(), self._gateway.conversations, counting=True)
-        count = await self._gateway.count(request)
+        count = await self._gateway.count(request, exchange.access)
         source = b"estimated" if count.is_estimated else b"upstream"
         await exchange.respond(200, render_count(count.tokens), headers=[(b"x-tieline-token-count", source)])

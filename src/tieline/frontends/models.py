@@ -26,14 +26,13 @@ class ModelsFrontend:
 
     async def list(self, exchange: Exchange) -> None:
         """Respond with all models, by full name and by alias."""
-        names = await self._gateway.models.with_aliases()
-        query = parse_qs(exchange.scope["query_string"].decode("latin-1"), errors="replace")
+        names = await self._gateway.models.with_aliases(exchange.access)
         if not is_anthropic(exchange):
             include_codex = "client_version" in query  # only Codex sends it
             body = openai_models.render_models(names, self._api_types, include_codex=include_codex)
             await exchange.respond(200, body)
             return
-        samples = await self._gateway.models.alias_examples()
+        samples = await self._gateway.models.alias_examples(exchange.access)
         shown = {
             name: info for name, info in samples.items() if name.startswith(CLAUDE_CODE_PREFIXES) and name not in names
         }
@@ -48,7 +47,7 @@ class ModelsFrontend:
         """Respond with the model in the path, which may be given by any name that a request may use."""
         name = unquote(exchange.scope["path"].partition("/models/")[2])
         try:
-            info = await self._gateway.models.find(name)
+            info = await self._gateway.models.find(name, exchange.access)
         except GatewayError as error:
             body = anthropic.render_error(error) if is_anthropic(exchange) else openai_chat.render_error(error)
             await exchange.respond(error.status, body)

@@ -5,8 +5,8 @@ from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
 from tieline.core.legs.activity_text import ActivityStyle
-from tieline.frontends.guard import Keys, NamedKey, same_key
 from tieline.frontends.http import Exchange
+from tieline.frontends.keys import same_key
 
 Arguments = Literal["buffered", "incremental"]
 ReasoningField = Literal["reasoning_content", "reasoning", "none"]
@@ -34,19 +34,18 @@ class Profiles:
     """Finds the profile of a client: the first that matches, completed by the default profile and its named key."""
 
     def __init__(
-        self, profiles: Iterable[Profile] = (), default: Profile | None = None, named: Iterable[NamedKey] = ()
+        self, profiles: Iterable[Profile] = (), default: Profile | None = None, *, has_named_keys: bool = False
     ) -> None:
         self._profiles = tuple(profiles)
         self._default = default or Profile()
-        self._keys = Keys(named=named)
-        self.common = None if self._profiles or self._keys.has_named else self._default
+        self.common = None if self._profiles or has_named_keys else self._default
         """The profile of every client, or None if it depends on the client; in this case call `of`."""
 
     def of(self, exchange: Exchange) -> Profile:
         """Return the profile of the client that sent a request."""
         user_agent, key = exchange.header(b"user-agent"), exchange.key
         found = next((profile for profile in self._profiles if profile.matches(user_agent, key)), Profile())
-        named = self._keys.named(key)
+        named = exchange.client_key
         default = self._default
         return found._replace(
             arguments=found.arguments or default.arguments,

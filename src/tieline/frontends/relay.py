@@ -67,7 +67,16 @@ class Relay:
     ) -> None:
         """Answer one request. If the client disconnects, the leg ends at once."""
         writer = protocol.writer(options) if request.stream else None
-        request, client = _selecting(request, exchange), _client(exchange, protocol, profile)
+        if FOLDER_HEADER in exchange.headers or SERVERS_HEADER in exchange.headers:
+            request = _with_selection(request, exchange)
+        client = LegClient(
+            protocol.name,
+            exchange.header(b"user-agent"),
+            profile.activity or "reasoning",
+            request_size=exchange.size,
+            gets_tools=bool(profile.tools),
+            access=exchange.access,
+        )
         response = self._begin(exchange, b"" if writer is None else protocol.keep_alive, writer)
         leg: WatchedLeg | None = None
         try:
@@ -94,7 +103,8 @@ class Relay:
     ) -> None:
         """Answer one HTTP request with the replies of several concurrent legs. If one fails, the request fails."""
         response = self._begin(exchange, b"", None)
-        client = _client(exchange, protocol, profile)
+        client = LegClient(protocol.name, access=exchange.access)
+        legs = asyncio.gather(*(self._reply(request, client) for request in requests))
         try:
             replies = await self._replies([_selecting(request, exchange) for request in requests], client)
             await exchange.respond(200, render(replies), headers=_encoded(replies[0].headers, protocol))
@@ -109,7 +119,7 @@ class Relay:
     async def forward(self, exchange: Exchange, request: ForwardedRequest, protocol: ClientProtocol) -> None:
         """Forward a request to its upstream without translating it, and stream the answer back unchanged."""
         response = self._begin(exchange, b"", None)
-        forwarded = self._gateway.forward(request)
+        forwarded = self._gateway.forward(replace(request, access=exchange.access))
         try:
             answer = await forwarded.open()
             response.headers = _encoded(answer.headers, protocol)
@@ -128,15 +138,6 @@ class Relay:
             self._open.discard(response)
             response.close()
             forwarded.close()
-
-    async def _replies(self, requests: Sequence[Request], client: LegClient) -> list[Reply]:
-        """Return the replies to several requests. If one fails, cancel the others and raise its error."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                legs = [group.create_task(self._reply(request, client)) for request in requests]
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from failures
-        return [leg.result() for leg in legs]
 
     async def _reply(self, request: Request, client: LegClient) -> Reply:
         async with aclosing(await self._gateway.open(request, client)) as leg:

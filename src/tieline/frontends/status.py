@@ -18,7 +18,7 @@ class Hello:
     async def serve(self, exchange: Exchange) -> None:
         """Respond with the text, which names the address that the client used."""
         text = self._text(address(exchange)) if self._guard.admits(exchange) else self._needs_key
-        await exchange.respond(200, text.encode(), TEXT, ((b"vary", b"accept, authorization, x-api-key"),))
+        await exchange.respond(200, text.encode(), TEXT, ((b"vary", b"accept, authorization, x-api-key, api-key"),))
 
 
 class StatusFrontend:

@@ -31,11 +31,12 @@ from tieline.core.legs.routing import Router
 from tieline.core.repair.repairs import DEFAULT
 from tieline.core.watch.bus import Bus
 from tieline.core.watch.secrets import Secrets
-from tieline.frontends.guard import Guard, NamedKey, PageToken
+from tieline.frontends.guard import Guard, PageToken
 from tieline.frontends.http import BodyBudget
 from tieline.frontends.http_app import HttpApp
 from tieline.frontends.inbox import InboxFrontend
 from tieline.frontends.keyless import Keyless
+from tieline.frontends.keys import NamedKey
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import Relay
 from tieline.frontends.routes import build_http_app
@@ -278,5 +279,5 @@ def _profiles(config: Config, env: Mapping[str, str], named: Sequence[NamedKey])
             for client in known
         ],
         Profile(arguments=config.arguments, activity=config.activity),
-        named,
+        has_named_keys=bool(named),
     )

@@ -4,9 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tieline.app.config import Config, ConfigError, CursorSettings
-from tieline.frontends.guard import NamedKey, is_loopback
+from tieline.core.legs.access import ModelAccess
+from tieline.frontends.guard import is_loopback
+from tieline.frontends.keys import MODEL_PATHS, NamedKey
 from tieline.net.private_files import read_file
 
+AGENTS = "acp"
+"""The backend of coding agents."""
 KEY_LIMIT = 64 << 10
 """Maximum size of a key file, in bytes."""
 
@@ -61,8 +65,24 @@ def named_keys(config: Config, env: Mapping[str, str], own: Sequence[str]) -> tu
             raise ConfigError(f"`keys.{name}.key_env` is {settings.key_env}, but this variable is not set")
         if value in own or any(value == other.value for other in found):
             raise ConfigError(f"`keys.{name}` is the same key as another one: give each client its own")
-        found.append(NamedKey(name, value, settings.tools))
+        found.append(
+            NamedKey(
+                name,
+                value,
+                tools=settings.tools,
+                access=model_access(settings.models, agents=settings.agents),
+                paths=settings.paths or MODEL_PATHS,
+                requests_per_minute=settings.requests_per_minute,
+            )
+        )
     return tuple(found)
+
+
+def model_access(patterns: Sequence[str], *, agents: bool) -> ModelAccess | None:
+    """Return the limits of a key by patterns of models and by the use of agents; None if there are none."""
+    if not patterns and agents:
+        return None
+    return ModelAccess(tuple(patterns), () if agents else (AGENTS,))
 
 
 def _checked(key: str, place: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
+from tieline.core.legs.access import ModelAccess
 from tieline.core.legs.leg import Ledger
 from tieline.core.legs.routing import ModelRoute
 from tieline.core.watch.secrets import hide_likely
@@ -28,13 +29,18 @@ class ForwardedRequest(Value):
     build: Callable[[str], bytes]
     size: int = 0
     user_agent: str = ""
+    access: ModelAccess | None = None
+    """The models that the client may use; None if there is no limit."""
 
 
 class ForwardedLeg:
     """A forwarded request in progress: open it, read its chunks and close it."""
 
     def __init__(
-        self, request: ForwardedRequest, ledger: Ledger, find_route: Callable[[str], Awaitable[ModelRoute]]
+        self,
+        request: ForwardedRequest,
+        ledger: Ledger,
+        find_route: Callable[[str, ModelAccess | None], Awaitable[ModelRoute]],
     ) -> None:
         self._request = request
         self._ledger = ledger
@@ -53,7 +59,7 @@ class ForwardedLeg:
         """Send the request, and return the answer; read its body with `chunk`. Raise GatewayError if there is none."""
         request, records = self._request, self._ledger.records
         try:
-            backend, model = await self._find_route(request.model)
+            backend, model = await self._find_route(request.model, request.access)
             records.routed(self._record, backend.name)
             if not isinstance(backend, ForwardingBackend):
                 message = (

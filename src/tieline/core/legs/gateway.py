@@ -14,6 +14,7 @@ from tieline.core.history.thinking import ThinkingMemory
 from tieline.core.history.tidy import tidy
 from tieline.core.history.token_estimate import estimate
 from tieline.core.inbox.inbox import Inbox, InboxHuman
+from tieline.core.legs.access import ModelAccess
 from tieline.core.legs.activity_text import ActivityRenderer
 from tieline.core.legs.background import is_background
 from tieline.core.legs.forwarding import ForwardedLeg, ForwardedRequest
@@ -113,7 +114,7 @@ class Gateway:
                 request = replace(request, model=self._router.default_name())
         entry = LedgerEntry(request, client, self._ledger)
         try:
-            prepared = self._prepare(request, entry, *await self._route(request))
+            prepared = self._prepare(request, entry, *await self._route(request, client.access))
             if client.request_size > LARGE_REQUEST:
                 await step_aside()
             return WatchedLeg(entry, await self._open_run(prepared, entry))
@@ -131,11 +132,11 @@ class Gateway:
         """Forward a request to its upstream without translating it. The caller must close the returned leg."""
         return ForwardedLeg(request, self._ledger, self._find)
 
-    async def count(self, request: Request) -> TokenCount:
+    async def count(self, request: Request, access: ModelAccess | None = None) -> TokenCount:
         """Return the number of tokens of a prompt, counted by the upstream or, if it cannot count them, estimated."""
         if not request.model:
             request = replace(request, model=self._router.default_name())
-        route, _ = await self._route(request)
+        route, _ = await self._route(request, access)
         messages, _ = tidy(request.messages)
         try:
             tokens = await route.backend.count(replace(request, model=route.model, messages=messages))
@@ -150,20 +151,22 @@ class Gateway:
 
     # ── From a request to a run ──────────────────────────────────────────────────────────────────
 
-    async def _find(self, name: str) -> ModelRoute:
-        return self._router.routes.get(name) or await self.models.route(name)
+    async def _find(self, name: str, access: ModelAccess | None) -> ModelRoute:
+        if access is None and (route := self._router.routes.get(name)) is not None:
+            return route
+        return await self.models.route(name, access)
 
-    async def _route(self, request: Request) -> tuple[ModelRoute, str | None]:
+    async def _route(self, request: Request, access: ModelAccess | None) -> tuple[ModelRoute, str | None]:
         """Return the route and the mode of a request.
 
         `?mode=` in the model name sets the mode, but stays in the name if the backend parses such options itself.
         """
         if self._toolbox is not None and "?mode=" in request.model:
             name, _, mode = request.model.partition("?mode=")
-            route = await self._find(name)
+            route = await self._find(name, access)
             if not route.backend.reads_options:
                 return route, mode
-        return await self._find(request.model), request.mode
+        return await self._find(request.model, access), request.mode
 
     def _prepare(self, request: Request, entry: LedgerEntry, route: ModelRoute, mode: str | None) -> _Prepared:
         """Return the request as its backend gets it, and the stages that process its answer."""

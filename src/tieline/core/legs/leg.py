@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tieline.core.emulation.limits import Limits
 from tieline.core.history.thinking import ThinkingMemory
+from tieline.core.legs.access import ModelAccess
 from tieline.core.legs.activity_text import ActivityRenderer, ActivityStyle
 from tieline.core.legs.losses import LossLog, losses_in
 from tieline.core.legs.parking import ParkedRun, ParkedRuns
@@ -62,6 +63,8 @@ class LegClient(msgspec.Struct, frozen=True):
     """Whether a request without tools gets the gateway's own tools."""
     sends_background: bool = True
     """Whether the client may send background requests, for example for titles or summaries; see `background`."""
+    access: ModelAccess | None = None
+    """The models that the client may use; None if there is no limit."""
 
 
 class Ledger(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from tieline.core.legs.model_facts import ModelDescriptions
+from tieline.core.legs.access import ModelAccess
 from tieline.core.legs.routing import ModelRoute, Router
 from tieline.core.watch.secrets import Secrets
 from tieline.model.errors import GatewayError
@@ -47,20 +47,29 @@ class ModelList:
                     await self._list()
         return self._infos
 
-    async def with_aliases(self) -> Mapping[str, ModelInfo]:
-        """Return all models by full name, and also by each alias without a `*`."""
+    async def with_aliases(self, access: ModelAccess | None = None) -> Mapping[str, ModelInfo]:
+        """Return all models by full name, and also by each alias without a `*`.
+
+        With `access`, return only the allowed ones.
+        """
         models = await self.all()
-        return {**models, **self._by_name(self._router.aliases)}
+        return _allowed({**models, **self._by_name(self._router.aliases)}, access)
 
-    async def alias_examples(self) -> Mapping[str, ModelInfo]:
-        """Return the model of each alias pattern that has a single target, by an example of a matching name."""
-        await self.all()
-        return self._by_name(self._router.alias_examples())
+    async def alias_examples(self, access: ModelAccess | None = None) -> Mapping[str, ModelInfo]:
+        """Return the model of each alias pattern that has a single target, by an example of a matching name.
 
-    async def find(self, name: str) -> ModelInfo:
-        """Return the model for any name that a request may use. Raise GatewayError if the name is unknown."""
+        With `access`, return only the allowed ones.
+        """
         await self.all()
-        return self._info(name)
+        return _allowed(self._by_name(self._router.alias_examples()), access)
+
+    async def find(self, name: str, access: ModelAccess | None = None) -> ModelInfo:
+        """Return the model for any name that a request may use.
+
+        Raise GatewayError if the name is unknown, or if `access` does not allow the model.
+        """
+        await self.all()
+        return self._info(name, access)
 
     def known(self, full_name: str) -> ModelInfo | None:
         """Return a model by its full name if it has been listed, without a request to a backend."""
@@ -74,19 +83,15 @@ class ModelList:
         """Return whether the model with this name is an agent, which uses tools of its own."""
         return self._router.find(name).backend.is_agent
 
-    async def route(self, name: str) -> ModelRoute:
+    async def route(self, name: str, access: ModelAccess | None = None) -> ModelRoute:
         """Return the route for a name, or for the default model if the name is empty.
 
-        If the name is unknown and the models were never listed, list them first.
+        If the name is unknown and the models were never listed, list them first. `access` is as for `Router.find`.
         """
         name = name or self._router.default_name()
-        try:
-            return self._router.find(name)
-        except GatewayError:
-            if self._listed_at is not None:
-                raise
-        await self.all()
-        return self._router.find(name)
+        if self._listed_at is None and not self._router.knows(name):
+            await self.all()
+        return self._router.find(name, access)
 
     def invalidate(self) -> None:
         """Discard the cached models and routes; call this when the backends change."""
@@ -126,14 +131,16 @@ class ModelList:
                 found[name] = self._info(name)
         return found
 
-    def _info(self, name: str) -> ModelInfo:
-        route = self._router.find(name)
-        full_name = _full_name(route)
-        info = self._infos.get(full_name)
-        if info is None:
-            info = self._descriptions.complete(full_name, ModelInfo(id=route.model, owner=route.backend.name))
-        return info if name == full_name else self._descriptions.under(name, info)
+    def _info(self, name: str, access: ModelAccess | None = None) -> ModelInfo:
+        route = self._router.find(name, access)
+        return self._infos.get(_full_name(route)) or ModelInfo(id=route.model, owner=route.backend.name)
 
 
 def _full_name(route: ModelRoute) -> str:
     return f"{route.backend.name}/{route.model}"
+
+
+def _allowed(models: Mapping[str, ModelInfo], access: ModelAccess | None) -> Mapping[str, ModelInfo]:
+    if access is None:
+        return models
+    return {name: info for name, info in models.items() if access.allows(name, info.owner, info.id)}

@@ -12,13 +12,14 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from tieline.core.legs.access import MAX_SHOWN_NAME, ModelAccess
 from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.ports import Backend
 
 MAX_CACHED_ROUTES = 256
-MAX_SHOWN_NAME = 100
-"""Longer names are truncated in messages and not cached: a name may be as long as a request."""
+MAX_CACHED_NAME = 100
+"""Routes of longer names are not cached: a name may be as long as a request."""
 
 
 class ModelRoute(NamedTuple):
@@ -80,14 +81,30 @@ class Router:
             raise BadRequest(message, "model")
         return self._default
 
-    def find(self, name: str) -> ModelRoute:
-        """Return the route for a name. If there is none, raise a GatewayError that lists the most similar names."""
+    def find(self, name: str, access: ModelAccess | None = None) -> ModelRoute:
+        """Return the route for a name. If there is none, raise a GatewayError that lists the most similar names.
+
+        With `access`, raise a GatewayError if the client may not use the model. An unknown name that no pattern allows
+        gets the same error, so that it does not reveal which models exist.
+        """
+        route = self._look_up(name)
+        if route is None:
+            if access is not None and not access.matches(name):
+                raise access.refusal(name)
+            raise GatewayError("not_found", self._unknown(name, access), param="model", code="model_not_found")
+        if access is not None and not access.allows(name, route.backend.name, route.model):
+            raise access.refusal(name)
+        return route
+
+    def knows(self, name: str) -> bool:
+        """Return whether there is a route for a name."""
+        return self._look_up(name) is not None
+
+    def _look_up(self, name: str) -> ModelRoute | None:
         route = self.routes.get(name)
         if route is None:
             route = self._by_full_name(name) or self._by_full_name(self._expand(name))
-            if route is None:
-                raise GatewayError("not_found", self._unknown(name), param="model", code="model_not_found")
-            if len(name) <= MAX_SHOWN_NAME:
+            if route is not None and len(name) <= MAX_CACHED_NAME:
                 self.routes.put(name, route)
         return route
 
@@ -111,10 +128,19 @@ class Router:
             return self._default.replace("*", name)
         return ""
 
-    def _unknown(self, name: str) -> str:
+    def _unknown(self, name: str, access: ModelAccess | None) -> str:
         name = name if len(name) <= MAX_SHOWN_NAME else f"{name[:MAX_SHOWN_NAME]}…"
         known = [*dict.fromkeys(self._listed.values()), *self.aliases]
+        if access is not None:
+            known = [one for one in known if self._is_allowed(one, access)]
         close = get_close_matches(name, known, n=3, cutoff=0.3) or sorted(known)[:3]
+        if access is not None:
+            hint = f"The closest names are: {', '.join(close)}." if close else f"This key may use {access}."
+            return f"There is no model `{name}` here. {hint}"
         names = ", ".join(close) or ", ".join(f"{backend}/<model>" for backend in self.backends)
         gap = f" (the models of {', '.join(self._unlisted)} could not be listed)" if self._unlisted else ""
         return f"There is no model `{name}` here. The closest names are: {names}{gap}. `tieline models` lists all."
+
+    def _is_allowed(self, name: str, access: ModelAccess) -> bool:
+        route = self._look_up(name)
+        return route is not None and access.allows(name, route.backend.name, route.model)
