@@ -33,9 +33,11 @@ class ChatFrontend:
         self._conversations = conversations
         self._clock = clock
 
-    async def complete(self, exchange: Exchange) -> None:
-        """Answer one request, with a whole or a streamed response."""
+    async def complete(self, exchange: Exchange, *, model: str | None = None) -> None:
+        """Answer one request, with a whole or a streamed response. `model` replaces the name in the body."""
         request = wire.parse_request(await exchange.body(), self._conversations)
+        if model is not None:
+            request = replace(request, model=model)
         profile = self._profiles.common or self._profiles.of(exchange)
         options = wire.Options(
             created=int(self._clock()),

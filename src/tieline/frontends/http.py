@@ -206,7 +206,17 @@ class BodyBudget:
 class Exchange:
     """One HTTP request and its response, as an endpoint sees them."""
 
-    __slots__ = ("_bodies", "_cycle", "_max_body", "begun", "client_key", "headers", "reserved", "size")
+    __slots__ = (
+        "_bodies",
+        "_cycle",
+        "_max_body",
+        "begun",
+        "client_key",
+        "headers",
+        "reserved",
+        "response_headers",
+        "size",
+    )
 
     def __init__(self, cycle: HttpCycle, max_body: int, bodies: BodyBudget | None = None) -> None:
         self._cycle = cycle
@@ -218,12 +228,19 @@ class Exchange:
         """The key with which the guard accepted the request; None if the path or the gateway needs none."""
         self.begun = False
         """Whether the response has begun."""
+        self.response_headers: tuple[tuple[bytes, bytes], ...] = ()
+        """Headers to add to the response, whatever it is."""
         self.size = 0
         """The size of the request's body in bytes, once it has been read."""
         self.reserved = 0
         """Bytes of the body, or of waiting messages, that count against the budget until the request is answered."""
         self.websocket: WebSocket | None = None
         """The WebSocket, once it is accepted."""
+
+    @property
+    def method(self) -> str:
+        """The method of the request, in upper case."""
+        return self._cycle.method
 
     @property
     def path(self) -> str:
@@ -302,6 +319,8 @@ class Exchange:
     ) -> Awaitable[None]:
         """Send a whole response."""
         self.begun = True
+        if self.response_headers:
+            headers = (*headers, *self.response_headers)
         return self._cycle.respond(status, content_type, headers, body)
 
     def begin_stream(
@@ -309,7 +328,7 @@ class Exchange:
     ) -> Awaitable[None]:
         """Begin a streamed response, by default of server-sent events."""
         self.begun = True
-        return self._cycle.begin(200, [*head, *headers])
+        return self._cycle.begin(200, [*head, *headers, *self.response_headers])
 
     def write(self, data: bytes, last: bool = False) -> Awaitable[None]:
         """Send the next part of a streamed response; `last` completes it."""

@@ -1,7 +1,7 @@
 """The HTTP application: finds the route of a request, applies the guard and renders errors."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from tieline.frontends.asgi_websocket import AsgiWebSocketCycle
 from tieline.frontends.guard import Guard
@@ -30,10 +30,16 @@ MAX_LOGGED_LENGTH = 200
 class Route:
     """An endpoint, the error format of its path, and its access rules."""
 
-    __slots__ = ("endpoint", "keyed", "public", "render_error")
+    __slots__ = ("cross_site", "endpoint", "keyed", "public", "render_error")
 
     def __init__(
-        self, endpoint: Endpoint, render_error: RenderError, *, keyed: bool = True, public: bool = False
+        self,
+        endpoint: Endpoint,
+        render_error: RenderError,
+        *,
+        keyed: bool = True,
+        public: bool = False,
+        cross_site: bool = False,
     ) -> None:
         self.endpoint = endpoint
         self.render_error = render_error
@@ -41,11 +47,12 @@ class Route:
         """Whether the gateway's key is required, if it has one."""
         self.public = public
         """Whether the endpoint is open to other users of this machine and tunnels when the gateway has no key."""
+        self.cross_site = cross_site
+        """Whether the endpoint is open to web pages of other sites when the gateway has a key."""
 
 
-WEBSOCKET = "WEBSOCKET"
-"""The method under which a route for WebSockets is listed. At other paths, requests for one are plain HTTP requests."""
-
+Observer = Callable[[Exchange, GatewayError | None], None]
+"""Called after each request; the error is the one that the guard or the endpoint raised, if any."""
 Routes = Mapping[str, Mapping[str, Route]]
 """Routes by path and method; a path that ends with `/*` matches everything below it."""
 
@@ -66,9 +73,10 @@ class PathTable:
         while path.startswith(VERSION * 2 + "/"):
             path = path[len(VERSION) :]
         for candidate in (path, VERSION + path):
-            found = self._routes.get(candidate) or self._routes.get(_parent(candidate))
-            if found is not None:
-                return found
+            for pattern in (candidate, *_parents(candidate)):
+                found = self._routes.get(pattern)
+                if found is not None:
+                    return found
         return None
 
     def missing(self, method: str, path: str) -> GatewayError:
@@ -89,14 +97,20 @@ class PathTable:
         return GatewayError("not_found", f"There is nothing at {shown}.{hint} These paths are served: {served}.")
 
 
-def _parent(path: str) -> str:
-    """Return the wildcard path above a path: `/v1/models/*` for `/v1/models/a/b`. Model names may contain slashes."""
-    pieces = path.split("/", 3)
-    return "/".join((*pieces[:3], "*"))
+def _parents(path: str) -> Iterator[str]:
+    """Return the wildcard paths above a path, with two and with three names.
+
+    Of `/v1/models/a/b` these are `/v1/models/*` and `/v1/models/a/*`: names of models may contain slashes.
+    """
+    pieces = path.split("/", 4)
+    return ("/".join((*pieces[:depth], "*")) for depth in (3, 4))
 
 
 class HttpApp:
-    """The HTTP application, for the gateway's own server (`serve`) and for any ASGI server (`__call__`)."""
+    """The HTTP application, for the gateway's own server (`serve`) and for any ASGI server (`__call__`).
+
+    A `discreet` application says nothing but "Not found." about paths that it does not serve, with or without a key.
+    """
 
     def __init__(
         self,
@@ -106,12 +120,16 @@ class HttpApp:
         limit: int,
         fallback: Callable[[Exchange], RenderError],
         bodies: BodyBudget | None = None,
+        discreet: bool = False,
+        observe: Observer | None = None,
     ) -> None:
         self._paths = PathTable(routes)
         self._guard = guard
         self._limit = limit
         self._fallback = fallback
         self._bodies = bodies or BodyBudget()
+        self._discreet = discreet
+        self._observe = observe
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -125,25 +143,31 @@ class HttpApp:
         """Answer one request."""
         exchange = Exchange(cycle, self._limit, self._bodies)
         route = self._route(exchange, cycle)
+        failure: GatewayError | None = None
         try:
-            self._guard.check(exchange, keyed=route.keyed, public=route.public)
+            self._guard.check(exchange, keyed=route.keyed, public=route.public, cross_site=route.cross_site)
             # An empty string: this connection's user has been accepted.
             if cycle.connection.user_refusal != "" and not route.public:
                 await self._guard.check_user(cycle.connection)
             await route.endpoint(exchange)
         except GatewayError as error:
+            failure = error
             await fail(exchange, error, route.render_error)
         except Exception:
             # A bug: the client receives an error in its own format, the log the traceback.
             log.exception("%s %s failed", cycle.method, cycle.path)
-            bug = GatewayError("internal", "Something went wrong inside the gateway; its log says what.")
-            await fail(exchange, bug, route.render_error)
+            failure = GatewayError("internal", "Something went wrong inside the gateway; its log says what.")
+            await fail(exchange, failure, route.render_error)
         finally:
             self._bodies.release(exchange.reserved)
+            if self._observe is not None:
+                self._observe(exchange, failure)
 
     def _route(self, exchange: Exchange, cycle: HttpCycle) -> Route:
         method, path = cycle.method, cycle.path
         methods = self._paths.methods(path)
+        if methods is None and self._discreet:
+            return _refusal(GatewayError("not_found", "Not found."), self._fallback(exchange), is_open=True)
         if methods is None:
             return _refusal(self._paths.missing(method, path), self._fallback(exchange))
         route = (methods.get(WEBSOCKET) if cycle.is_upgrade else None) or methods.get(method)
@@ -159,10 +183,10 @@ class HttpApp:
         return _refusal(error, next(iter(methods.values())).render_error)
 
 
-def _refusal(error: GatewayError, render_error: RenderError) -> Route:
-    """Return a route that raises an error; the guard is applied to it as to any other route."""
+def _refusal(error: GatewayError, render_error: RenderError, *, is_open: bool = False) -> Route:
+    """Return a route that raises an error. Unless it `is_open`, the guard is applied to it as to any other route."""
 
     async def refuse(_: Exchange) -> None:
         raise error
 
-    return Route(refuse, render_error)
+    return Route(refuse, render_error, keyed=not is_open, public=is_open, cross_site=is_open)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from urllib.parse import parse_qs, unquote
 
 from tieline.core.legs.gateway import Gateway
-from tieline.frontends.http import Exchange
-from tieline.model.errors import BadRequest, GatewayError
-from tieline.wire import anthropic, openai_chat
+from tieline.frontends.http import Exchange, fail
+from tieline.model.errors import GatewayError
+from tieline.wire import anthropic
 from tieline.wire.anthropic import models as anthropic_models
 from tieline.wire.openai_chat import models as openai_models
 
@@ -49,8 +49,9 @@ class ModelsFrontend:
         try:
             info = await self._gateway.models.find(name, exchange.access)
         except GatewayError as error:
-            body = anthropic.render_error(error) if is_anthropic(exchange) else openai_chat.render_error(error)
-            await exchange.respond(error.status, body)
+            if not is_anthropic(exchange):
+                raise
+            await fail(exchange, error, anthropic.render_error)
             return
         if is_anthropic(exchange):
             await exchange.respond(200, anthropic_models.render_model(name, info))

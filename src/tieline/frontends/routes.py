@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from tieline.core.legs.gateway import Gateway
 from tieline.frontends.chat import ChatFrontend
+from tieline.frontends.editor import editor_routes
 from tieline.frontends.guard import Guard
 from tieline.frontends.http import BodyBudget, Endpoint
 from tieline.frontends.http_app import HttpApp, Route, Routes
@@ -61,6 +62,7 @@ def build_http_app(
         **{f"/v1/{name}": {"POST": Route(forwarding_endpoint(relay, name), openai)} for name in ENDPOINTS},
         "/v1/models": {"GET": Route(models.list, openai)},
         "/v1/models/*": {"GET": Route(models.one, openai)},
+        **editor_routes(chat, models),
         "/": {"GET": front, "HEAD": front},
         "/v1": {"GET": health, "HEAD": health},  # clients probe their base URL
         "/api/hello": {"GET": health, "HEAD": health},
