@@ -21,6 +21,7 @@ from tests.catalogue.crossing import PROTOCOLS, Protocol
 from tieline.app.build.application import App, build
 from tieline.app.config import Config, ServerSettings, UpstreamSettings
 from tieline.app.serve import server_config
+from tieline.frontends.http_app import HttpApp
 from tieline.model.content import Text
 from tieline.model.events import Event
 from tieline.net.server.protocol import HttpServerProtocol
@@ -284,9 +285,9 @@ def _settings(name: Backend, url: str, given: Mapping[str, Any]) -> UpstreamSett
 
 
 @asynccontextmanager
-async def listening(app: App, port: int = 0) -> AsyncIterator[str]:
+async def listening(app: App, port: int = 0, asgi: HttpApp | None = None) -> AsyncIterator[str]:
     """The gateway as it is served, without the ticking server around it, which takes its time to stop."""
-    config = server_config(app)
+    config = server_config(app, asgi)
     config.load()
     state = ServerState()
     state.default_headers = config.encoded_headers  # as the ticking server does

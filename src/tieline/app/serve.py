@@ -8,10 +8,10 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from tieline.app.build.application import App, build
 from tieline.app.config import Config, ConfigError, address
 from tieline.app.lazy import LazyImport
 from tieline.app.reachability import unreachable
+from tieline.frontends.http_app import HttpApp
 from tieline.net.server.protocol import HttpServerProtocol
 
 if TYPE_CHECKING:
@@ -53,9 +54,10 @@ def serve(
 
     `source` is the configuration file. With `simulate_cursor`, the Cursor backend talks to a simulator of the service.
     """
-    listener = _listen(config)
+    hint = "Another tieline may be running; choose another port with `tieline serve --port`."
+    listener = listen(config.server.host, config.server.port, hint)
 
-    async def run() -> None:
+    async def serve_main() -> None:
         async with contextlib.AsyncExitStack() as stack:
             token = None
             settings = config
@@ -68,37 +70,36 @@ def serve(
                 )
                 token = "demo"  # noqa: S105 - the simulator accepts any token
             app = build(settings, env, token, source=source)
-            stack.push_async_callback(_close, app)
+            stack.push_async_callback(close, app)
             announce(app.startup.text(address(settings, listener.getsockname()[1])))
             for warning in app.warnings:
                 announce(f"{warning}\n")
-            app.tasks.start(_warn_of_unreachable(settings, app), "reachability")
-            # Objects created so far live as long as the process, and requests leave few cycles: collect rarely.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(20_000, 20, 20)
-            server = _GatewayServer(server_config(app))
-            # Tieline logs failed requests itself; uvicorn would add a traceback for each request it cancels.
-            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-            await server.serve(sockets=[listener])
+            app.tasks.start(warn_of_unreachable(settings, app), "reachability")
+            await GatewayServer(server_config(app)).serve_on(listener)
 
+    run(serve_main())
+
+
+def run(program: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine in an event loop, with the limits and settings of the process that the gateway needs."""
     _raise_file_limit()
     _tune_allocator()
     # Shells start background jobs with SIGINT ignored. Stop on SIGINT in any case.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(run())
+        runner.run(program)
 
 
-async def _warn_of_unreachable(config: Config, app: App) -> None:
+async def warn_of_unreachable(config: Config, app: App) -> None:
+    """Log a warning for each upstream that does not answer."""
     for name, reason in (await unreachable(config.upstreams, app.client)).items():
         log.warning("upstream %s does not answer: %s", name, reason)
 
 
-def server_config(app: App) -> uvicorn.Config:
-    """Return the uvicorn settings of the gateway. Tests use them, too."""
+def server_config(app: App, asgi: HttpApp | None = None) -> uvicorn.Config:
+    """Return the uvicorn settings for the gateway's main HTTP application, or for another one. Tests use them, too."""
     return uvicorn.Config(
-        app.asgi,
+        asgi or app.asgi,
         http=HttpServerProtocol,
         loop="auto",
         ws="none",
@@ -124,8 +125,18 @@ def _tune_allocator() -> None:
     bytes(_KEPT_MEMORY)
 
 
-class _GatewayServer(uvicorn.Server):
+class GatewayServer(uvicorn.Server):
     """A uvicorn server that stops on a signal without re-raising it, so that the program can close its resources."""
+
+    async def serve_on(self, listener: socket.socket) -> None:
+        """Serve until a signal or `should_exit` stops the server. All long-lived objects must exist already."""
+        # Objects created so far live as long as the process, and requests leave few cycles: collect rarely.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
+        # Tieline logs failed requests itself; uvicorn would add a traceback for each request it cancels.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        await self.serve(sockets=[listener])
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signature of signal handlers
         if self.should_exit and sig == signal.SIGINT:
@@ -133,7 +144,7 @@ class _GatewayServer(uvicorn.Server):
         self.should_exit = True
 
 
-async def _close(app: App) -> None:
+async def close(app: App) -> None:
     """Close the application, but do not wait longer than CLOSING seconds."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(CLOSING):
@@ -156,13 +167,10 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvicorn.Config("", loop="auto").get_loop_factory()
 
 
-def _listen(config: Config) -> socket.socket:
-    host, port = config.server.host, config.server.port
+def listen(host: str, port: int, hint: str) -> socket.socket:
+    """Return a listening socket. Raise ConfigError with the hint if the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        raise ConfigError(
-            f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Another tieline may be running; "
-            "choose another port with `tieline serve --port`."
-        ) from error
+        raise ConfigError(f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. {hint}") from error

@@ -100,10 +100,10 @@ class PathTable:
 def _parents(path: str) -> Iterator[str]:
     """Return the wildcard paths above a path, with two and with three names.
 
-    Of `/v1/models/a/b` these are `/v1/models/*` and `/v1/models/a/*`: names of models may contain slashes.
+    For `/v1/models/a/b` these are `/v1/models/*` and `/v1/models/a/*`; names of models may contain slashes.
     """
     pieces = path.split("/", 4)
-    return ("/".join((*pieces[:depth], "*")) for depth in (3, 4))
+    return ("/".join((*pieces[:depth], "*")) for depth in (3, 4) if len(pieces) > depth)
 
 
 class HttpApp:

@@ -7,7 +7,7 @@ from tieline.frontends.chat import ChatFrontend
 from tieline.frontends.editor import editor_routes
 from tieline.frontends.guard import Guard
 from tieline.frontends.http import BodyBudget, Endpoint
-from tieline.frontends.http_app import HttpApp, Route, Routes
+from tieline.frontends.http_app import HttpApp, Observer, Route, Routes
 from tieline.frontends.inbox import InboxFrontend
 from tieline.frontends.inbox import render_error as plain
 from tieline.frontends.messages import MessagesFrontend
@@ -80,4 +80,33 @@ def build_http_app(
         limit=limit,
         bodies=bodies,
         fallback=lambda exchange: anthropic_ if is_anthropic(exchange) else openai,
+    )
+
+
+def build_tunnel_app(
+    gateway: Gateway,
+    relay: Relay,
+    profiles: Profiles,
+    *,
+    guard: Guard,
+    clock: Callable[[], float],
+    limit: int,
+    bodies: BodyBudget,
+    observe: Observer | None = None,
+) -> HttpApp:
+    """Build the HTTP application for a listener that a tunnel makes public.
+
+    It serves the paths of Cursor's editor and `/healthz`, and has no routes to anything else.
+    """
+    openai = openai_chat.render_error
+    chat = ChatFrontend(relay, profiles, gateway.conversations, clock=clock)
+    alive = Route(StatusFrontend(gateway).health, openai, keyed=False, public=True)
+    return HttpApp(
+        {**editor_routes(chat, ModelsFrontend(gateway)), "/healthz": {"GET": alive, "HEAD": alive}},
+        guard=guard,
+        limit=limit,
+        bodies=bodies,
+        fallback=lambda _: openai,
+        discreet=True,
+        observe=observe,
     )

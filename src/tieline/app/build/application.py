@@ -6,11 +6,11 @@ Modules outside `app` and `cli` read neither the configuration nor the environme
 import os
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tieline.app.audit import AuditLog, open_audit_log
 from tieline.app.build.acp import tools_for_agents
@@ -33,13 +33,13 @@ from tieline.core.watch.bus import Bus
 from tieline.core.watch.secrets import Secrets
 from tieline.frontends.guard import Guard, PageToken
 from tieline.frontends.http import BodyBudget
-from tieline.frontends.http_app import HttpApp
+from tieline.frontends.http_app import HttpApp, Observer
 from tieline.frontends.inbox import InboxFrontend
 from tieline.frontends.keyless import Keyless
 from tieline.frontends.keys import NamedKey
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import Relay
-from tieline.frontends.routes import build_http_app
+from tieline.frontends.routes import build_http_app, build_tunnel_app
 from tieline.frontends.status import Hello
 from tieline.model.ports import Backend
 from tieline.net.client.http import HttpClient, Proxies
@@ -66,6 +66,17 @@ BARE_NAMES = {
 """For each of these upstreams, if it is configured, the model names that reach it without its name as a prefix."""
 
 
+class Tunnel(NamedTuple):
+    """A tunnel that makes a listener public: the only key that is valid there, and a watcher of its requests.
+
+    `clock` measures the rate of requests.
+    """
+
+    key: NamedKey
+    observe: Observer | None = None
+    clock: Callable[[], float] = time.monotonic
+
+
 @dataclass(frozen=True, slots=True)
 class App:
     """The whole program, ready to serve."""
@@ -82,6 +93,8 @@ class App:
     lazy_page: "LazyObject[Page] | None" = None
     warnings: tuple[str, ...] = ()
     """Warnings to print at start-up."""
+    tunnel: HttpApp | None = None
+    """The application for the listener behind a tunnel, if there is one."""
 
     @property
     def page(self) -> "Page | None":
@@ -100,11 +113,17 @@ class App:
 
 
 def build(
-    config: Config, env: Mapping[str, str], cursor_token: str | None = None, *, source: Path | None = None
+    config: Config,
+    env: Mapping[str, str],
+    cursor_token: str | None = None,
+    *,
+    source: Path | None = None,
+    tunnel: Tunnel | None = None,
 ) -> App:
     """Build the program. Raise ConfigError if the configuration cannot be used.
 
-    `source` is the configuration file. With a `cursor_token`, the Cursor backend talks to the simulator.
+    `source` is the configuration file. With a `cursor_token`, the Cursor backend talks to the simulator. With a
+    `tunnel`, also build the application for the listener behind it.
     """
     tasks = Tasks()
     audit = open_audit_log(env)
@@ -132,7 +151,8 @@ def build(
 
     own_keys = client_keys(config, env)
     named = named_keys(config, env, own_keys)
-    known_secrets = Secrets([*backends.secrets, *own_keys, *(key.value for key in named)])
+    every_key = named if tunnel is None else (*named, tunnel.key)
+    known_secrets = Secrets([*backends.secrets, *own_keys, *(key.value for key in every_key)])
     aliases = _aliases(config, backends.by_name)
     gateway = _gateway(config, _router(config, backends, aliases), tasks, audit, tools, known_secrets, conversations)
 
@@ -153,10 +173,12 @@ def build(
     )
     page = LazyObject(build_page, context) if config.web.enabled else None
     startup = StartupText(config, backends.statuses, aliases, guard.has_keys, source)
+    relay = Relay(gateway, tasks, keep_alive=config.server.keep_alive)
+    bodies = BodyBudget(trim=trim)
     asgi = build_http_app(
         gateway,
-        Relay(gateway, tasks, keep_alive=config.server.keep_alive),
-        _profiles(config, env, named),
+        relay,
+        _profiles(config, env, has_named_keys=bool(named)),
         InboxFrontend(
             gateway.inbox,
             tasks,
@@ -168,7 +190,7 @@ def build(
         guard=guard,
         clock=time.time,
         limit=config.server.max_body_mib * MIB,
-        bodies=BodyBudget(trim=trim),
+        bodies=bodies,
         hello=Hello(guard, startup.text, NEEDS_KEY),
         page=partial(page_routes, page.get) if page is not None else None,
     )
@@ -183,6 +205,22 @@ def build(
         tools,
         page,
         guard.warnings(),
+        None if tunnel is None else _tunnel_app(config, env, tunnel, gateway, relay, bodies),
+    )
+
+
+def _tunnel_app(
+    config: Config, env: Mapping[str, str], tunnel: Tunnel, gateway: Gateway, relay: Relay, bodies: BodyBudget
+) -> HttpApp:
+    return build_tunnel_app(
+        gateway,
+        relay,
+        _profiles(config, env, has_named_keys=True, give_tools=False),
+        guard=Guard(hosts=("*",), named=(tunnel.key,), rate_clock=tunnel.clock),
+        clock=time.time,
+        limit=config.server.max_body_mib * MIB,
+        bodies=bodies,
+        observe=tunnel.observe,
     )
 
 
@@ -263,7 +301,8 @@ def _guard(config: Config, own_keys: Sequence[str], named: Sequence[NamedKey]) -
     )
 
 
-def _profiles(config: Config, env: Mapping[str, str], named: Sequence[NamedKey]) -> Profiles:
+def _profiles(config: Config, env: Mapping[str, str], *, has_named_keys: bool, give_tools: bool = True) -> Profiles:
+    """Return the profiles of clients. Unless they `give_tools`, only the key of a client does."""
     # Skip a profile whose key variable is not set: without the key it would match every client.
     known = [client for client in config.clients.values() if client.key_env is None or env.get(client.key_env)]
     return Profiles(
@@ -274,10 +313,10 @@ def _profiles(config: Config, env: Mapping[str, str], named: Sequence[NamedKey])
                 arguments=client.arguments,
                 reasoning=client.reasoning,
                 activity=client.activity,
-                tools=client.tools,
+                tools=client.tools if give_tools else None,
             )
             for client in known
         ],
         Profile(arguments=config.arguments, activity=config.activity),
-        has_named_keys=bool(named),
+        has_named_keys=has_named_keys,
     )

@@ -152,7 +152,7 @@ class LedgerEntry:
         message = hide_likely(ledger.secrets.hide(event.message))
         if len(message) > MAX_MESSAGE:
             message = f"{message[:MAX_MESSAGE]}… ({len(message) - MAX_MESSAGE} more characters)"
-        model = self.request.model[:MAX_MODEL]
+        model = ledger.secrets.hide(self.request.model[: 2 * MAX_MODEL])[:MAX_MODEL]
         log.warning("%s failed (%s, %d): %s", model, event.kind, event.status, message)
         return replace(event, message=message, headers=headers)
 
