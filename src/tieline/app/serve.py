@@ -129,7 +129,7 @@ class GatewayServer(uvicorn.Server):
     """A uvicorn server that stops on a signal without re-raising it, so that the program can close its resources."""
 
     async def serve_on(self, listener: socket.socket) -> None:
-        """Serve until a signal or `should_exit` stops the server. All long-lived objects must exist already."""
+        """Serve until a signal or `stop`. All long-lived objects must exist already."""
         # Objects created so far live as long as the process, and requests leave few cycles: collect rarely.
         gc.collect()
         gc.freeze()
@@ -137,6 +137,10 @@ class GatewayServer(uvicorn.Server):
         # Tieline logs failed requests itself; uvicorn would add a traceback for each request it cancels.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         await self.serve(sockets=[listener])
+
+    def stop(self) -> None:
+        """Stop serving; `serve_on` returns when open requests are finished or cancelled."""
+        self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signature of signal handlers
         if self.should_exit and sig == signal.SIGINT:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tieline.cli.inbox.commands import run as inbox
     from tieline.cli.trust import agree, shown_path
     from tieline.cli.trust import run as trust
+    from tieline.cli.tunnel import run as tunnel
     from tieline.sim.cursor import CursorSim
     from tieline.sim.cursor import serve as simulate
     from tieline.sim.cursor.server import Tls
@@ -49,8 +50,10 @@ else:
     agree = LazyImport("tieline.cli.trust", "agree")
     shown_path = LazyImport("tieline.cli.trust", "shown_path")
     trust = LazyImport("tieline.cli.trust", "run")
+    tunnel = LazyImport("tieline.cli.tunnel", "run")
 
 MAX_PORT = 65535
+LOG_LAYOUT = "%(asctime)s %(levelname)s %(message)s"
 SIMULATED = """\
 A simulator of Cursor's service is listening on {url}. The demo model answers.
 
@@ -112,13 +115,17 @@ def _serve(options: argparse.Namespace) -> int:
     config = load_config(source, _environment())
     given = {name: value for name in ("host", "port") if (value := getattr(options, name)) is not None}
     config = replace(config, server=replace(config.server, **given), log=options.log or config.log)
-    if not 0 <= config.server.port <= MAX_PORT:
-        raise ConfigError(f"--port {config.server.port}: expected a number from 0 to {MAX_PORT}")
+    _check_port(config.server.port)
     config = _with_tools(config, options)
-    logs.configure(config.log.upper(), "%(asctime)s %(levelname)s %(message)s")
+    logs.configure(config.log.upper(), LOG_LAYOUT)
     path = None if source is None else source.path
     serve(config, _environment(), _say, source=path, simulate_cursor=options.demo)
     return 0
+
+
+def _check_port(port: int) -> None:
+    if not 0 <= port <= MAX_PORT:
+        raise ConfigError(f"--port {port}: expected a number from 0 to {MAX_PORT}")
 
 
 def _with_tools(config: Config, options: argparse.Namespace) -> Config:
@@ -135,6 +142,13 @@ def _inbox(options: argparse.Namespace) -> int:
     config = _config(options)
     asyncio.run(inbox(options, config, _environment(), _say, time.time))
     return 0
+
+
+def _tunnel(options: argparse.Namespace) -> int:
+    config = _config(options)
+    _check_port(options.port)
+    logs.configure((options.log or config.log).upper(), LOG_LAYOUT)
+    return tunnel(options, config, _environment(), _say, _warn)
 
 
 def _models(options: argparse.Namespace) -> int:
@@ -240,6 +254,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "serve": _serve,
     "inbox": _inbox,
     "models": _models,
+    "tunnel": _tunnel,
     "login": _login,
     "logout": _logout,
     "whoami": _whoami,

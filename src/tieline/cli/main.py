@@ -19,6 +19,7 @@ else:
 Parser = argparse.ArgumentParser
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
+LOG_LEVELS = ("debug", "info", "warning", "error")
 DESCRIPTION = """\
 A local gateway between AI clients and models. Clients of the OpenAI and
 Anthropic APIs can use OpenAI-like and Anthropic-like upstreams, your Cursor
@@ -65,10 +66,11 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--yolo", action="store_true", help="let the tools and coding agents do everything without asking"
     )
-    command.add_argument("--log", choices=["debug", "info", "warning", "error"], help="log level (default warning)")
+    command.add_argument("--log", choices=LOG_LEVELS, help="log level (default warning)")
 
     add_arguments(_command(commands, "inbox", "list and answer the requests that wait for you"))
     _command(commands, "models", "list all available models")
+    _add_tunnel(commands)
     command = _command(commands, "login", "log in to an account: open the printed link in any browser")
     command.add_argument("account", choices=["cursor"])
     command.add_argument("--import", dest="take", action="store_true", help="import the login of Cursor's own client")
@@ -102,6 +104,28 @@ def _parser() -> argparse.ArgumentParser:
     action.add_argument("--list", action="store_true", help="list the trusted files")
     action.add_argument("--remove", action="store_true", help="stop trusting the file")
     return parser
+
+
+def _add_tunnel(commands: Commands) -> None:
+    command = _command(commands, "tunnel", "make models available to Cursor's editor at a temporary public address")
+    command.add_argument(
+        "--with",
+        dest="program",
+        choices=["cloudflared", "tailscale"],
+        help="program that opens the tunnel (default: the first that is installed)",
+    )
+    command.add_argument(
+        "--models",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="allow only models that match, such as 'anthropic/*' (repeatable; default: all)",
+    )
+    command.add_argument("--agents", action="store_true", help="also allow coding agents (acp/…)")
+    command.add_argument("--tools", action="store_true", help="give requests the gateway's own tools")
+    command.add_argument("--key-env", metavar="NAME", help="variable with the key (default: a new random key)")
+    command.add_argument("--port", type=int, default=0, help="local port of the tunnel (default: any free port)")
+    command.add_argument("--log", choices=LOG_LEVELS, help="log level (default warning)")
 
 
 def _command(commands: Commands, name: str, text: str) -> Parser:
