@@ -197,7 +197,7 @@ READING = '```tieline\ncall: read_file {"path": "a.txt"}\n---\ntext: It said: {{
 @each(("tools", "said"), [(False, False), (True, True)])
 async def test_the_gateways_tools_are_off_unless_the_key_has_them(tools: bool, said: bool, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("the content\n")
-    settings = {
+    settings: dict[str, Any] = {
         "tools": ToolSettings(enabled=True, workspace=str(tmp_path)),
         "clients": {"all": ClientSettings(tools=True)},  # for the main address only
     }

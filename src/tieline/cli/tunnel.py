@@ -27,6 +27,8 @@ MAX_NAMES = 30
 """Models that are listed at the start."""
 MAX_SHOWN = 60
 """Characters of a model name or path that are shown."""
+MAX_ADDRESS = 45
+"""Characters of an IPv6 address in its longest form."""
 
 OPENED = """\
 Cursor can reach this gateway until you stop this command (Ctrl-C).
@@ -152,7 +154,7 @@ class UsageLog:
             now = self._clock()
             if error.kind != "not_found" and now - self._refused_at >= 1:
                 self._refused_at = now
-                self._line(f"{exchange.method} {exchange.path}", str(error.status))
+                self._line(f"{exchange.method} {exchange.path}", f"{error.status}{_sender(exchange)}")
         elif exchange.method == "GET" and exchange.path != "/healthz":
             self._line(f"GET {exchange.path}", "200")
 
@@ -180,3 +182,9 @@ class UsageLog:
         at = time.strftime("%H:%M:%S", time.localtime(self._clock()))
         shown = one_line(subject.replace(self._key, HIDDEN)[:MAX_SHOWN])
         self._say(f"{at}  {self._requests:4}  {shown:30}  {outcome}".rstrip())
+
+
+def _sender(exchange: Exchange) -> str:
+    """Return the address that a request came from, as the tunnel program reports it."""
+    named = exchange.header(b"cf-connecting-ip") or exchange.header(b"x-forwarded-for")
+    return f"  from {one_line(named[:MAX_ADDRESS])}" if named else ""
