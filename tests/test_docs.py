@@ -57,6 +57,7 @@ SETTINGS = [
         UpstreamSettings,
         ClientSettings,
         KeySettings,
+        ModelSettings,
         CursorSettings,
         ParkingSettings,
         InboxSettings,

@@ -216,6 +216,7 @@ class Exchange:
         "reserved",
         "response_headers",
         "size",
+        "websocket",
     )
 
     def __init__(self, cycle: HttpCycle, max_body: int, bodies: BodyBudget | None = None) -> None:

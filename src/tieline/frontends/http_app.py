@@ -51,6 +51,8 @@ class Route:
         """Whether the endpoint is open to web pages of other sites when the gateway has a key."""
 
 
+WEBSOCKET = "WEBSOCKET"
+"""The method under which a route for WebSockets is listed. At other paths, requests for one are plain HTTP requests."""
 Observer = Callable[[Exchange, GatewayError | None], None]
 """Called after each request; the error is the one that the guard or the endpoint raised, if any."""
 Routes = Mapping[str, Mapping[str, Route]]

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, unquote
 
 from tieline.core.legs.gateway import Gateway
 from tieline.frontends.http import Exchange, fail
-from tieline.model.errors import GatewayError
+from tieline.model.errors import BadRequest, GatewayError
 from tieline.wire import anthropic
 from tieline.wire.anthropic import models as anthropic_models
 from tieline.wire.openai_chat import models as openai_models
@@ -27,6 +27,7 @@ class ModelsFrontend:
     async def list(self, exchange: Exchange) -> None:
         """Respond with all models, by full name and by alias."""
         names = await self._gateway.models.with_aliases(exchange.access)
+        query = parse_qs(exchange.scope["query_string"].decode("latin-1"), errors="replace")
         if not is_anthropic(exchange):
             include_codex = "client_version" in query  # only Codex sends it
             body = openai_models.render_models(names, self._api_types, include_codex=include_codex)

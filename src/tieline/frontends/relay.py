@@ -67,16 +67,7 @@ class Relay:
     ) -> None:
         """Answer one request. If the client disconnects, the leg ends at once."""
         writer = protocol.writer(options) if request.stream else None
-        if FOLDER_HEADER in exchange.headers or SERVERS_HEADER in exchange.headers:
-            request = _with_selection(request, exchange)
-        client = LegClient(
-            protocol.name,
-            exchange.header(b"user-agent"),
-            profile.activity or "reasoning",
-            request_size=exchange.size,
-            gets_tools=bool(profile.tools),
-            access=exchange.access,
-        )
+        request, client = _selecting(request, exchange), _client(exchange, protocol, profile)
         response = self._begin(exchange, b"" if writer is None else protocol.keep_alive, writer)
         leg: WatchedLeg | None = None
         try:
@@ -103,8 +94,7 @@ class Relay:
     ) -> None:
         """Answer one HTTP request with the replies of several concurrent legs. If one fails, the request fails."""
         response = self._begin(exchange, b"", None)
-        client = LegClient(protocol.name, access=exchange.access)
-        legs = asyncio.gather(*(self._reply(request, client) for request in requests))
+        client = _client(exchange, protocol, profile)
         try:
             replies = await self._replies([_selecting(request, exchange) for request in requests], client)
             await exchange.respond(200, render(replies), headers=_encoded(replies[0].headers, protocol))
@@ -139,6 +129,15 @@ class Relay:
             response.close()
             forwarded.close()
 
+    async def _replies(self, requests: Sequence[Request], client: LegClient) -> list[Reply]:
+        """Return the replies to several requests. If one fails, cancel the others and raise its error."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                legs = [group.create_task(self._reply(request, client)) for request in requests]
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from failures
+        return [leg.result() for leg in legs]
+
     async def _reply(self, request: Request, client: LegClient) -> Reply:
         async with aclosing(await self._gateway.open(request, client)) as leg:
             reply = fold([event async for batch in leg for event in batch])
@@ -168,6 +167,7 @@ def _client(exchange: Exchange, protocol: ClientProtocol, profile: Profile) -> L
         profile.activity or "reasoning",
         request_size=exchange.size,
         gets_tools=bool(profile.tools),
+        access=exchange.access,
     )
 
 

@@ -24,6 +24,8 @@ API_TYPES = {
     "anthropic_messages": "/v1/messages",
 }
 """The paths of the APIs that the list of models can name. It names those that have a route."""
+EDITOR_API_TYPES = ("chat_completions",)
+"""The only API that is served below the base URL of Cursor's editor."""
 
 
 def build_http_app(
@@ -62,7 +64,7 @@ def build_http_app(
         **{f"/v1/{name}": {"POST": Route(forwarding_endpoint(relay, name), openai)} for name in ENDPOINTS},
         "/v1/models": {"GET": Route(models.list, openai)},
         "/v1/models/*": {"GET": Route(models.one, openai)},
-        **editor_routes(chat, models),
+        **editor_routes(chat, ModelsFrontend(gateway, EDITOR_API_TYPES)),
         "/": {"GET": front, "HEAD": front},
         "/v1": {"GET": health, "HEAD": health},  # clients probe their base URL
         "/api/hello": {"GET": health, "HEAD": health},
@@ -102,7 +104,7 @@ def build_tunnel_app(
     chat = ChatFrontend(relay, profiles, gateway.conversations, clock=clock)
     alive = Route(StatusFrontend(gateway).health, openai, keyed=False, public=True)
     return HttpApp(
-        {**editor_routes(chat, ModelsFrontend(gateway)), "/healthz": {"GET": alive, "HEAD": alive}},
+        {**editor_routes(chat, ModelsFrontend(gateway, EDITOR_API_TYPES)), "/healthz": {"GET": alive, "HEAD": alive}},
         guard=guard,
         limit=limit,
         bodies=bodies,

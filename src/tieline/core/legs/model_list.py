@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec.structs import replace
 
 from tieline.core.legs.access import ModelAccess
+from tieline.core.legs.model_facts import ModelDescriptions
 from tieline.core.legs.routing import ModelRoute, Router
 from tieline.core.watch.secrets import Secrets
 from tieline.model.errors import GatewayError
@@ -133,7 +134,11 @@ class ModelList:
 
     def _info(self, name: str, access: ModelAccess | None = None) -> ModelInfo:
         route = self._router.find(name, access)
-        return self._infos.get(_full_name(route)) or ModelInfo(id=route.model, owner=route.backend.name)
+        full_name = _full_name(route)
+        info = self._infos.get(full_name)
+        if info is None:
+            info = self._descriptions.complete(full_name, ModelInfo(id=route.model, owner=route.backend.name))
+        return info if name == full_name else self._descriptions.under(name, info)
 
 
 def _full_name(route: ModelRoute) -> str:
