@@ -1,0 +1,191 @@
+"""The shapes of Responses JSON, as clients and upstreams really send it.
+
+Every field may be absent or null; code that requires a field raises the error with its path. Values that are only
+passed on are `msgspec.Raw`. A request is decoded with the strict RequestShape first; one that has unknown fields is
+decoded again with AnyRequestShape.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+PROTOCOL = "openai_responses"
+
+ABSENT = Raw()
+
+
+class Shape(msgspec.Struct, kw_only=True, gc=False):
+    """The base of all shapes. They are short-lived and never part of a reference cycle, so `gc` is off."""
+
+
+# ── Items: the same in the input and in the output ───────────────────────────────────────────────
+
+
+class ImageUrl(Shape):
+    url: str | None = None
+    detail: str | None = None
+
+
+class FileRef(Shape):
+    file_data: str | None = None
+    file_id: str | None = None
+    filename: str | None = None
+
+
+Content = str | list[Raw] | dict[str, Raw] | float | int | bool | None
+
+
+class PartShape(Shape):
+    """A content part of a message or of a tool's output. `file` is the field of Chat Completions."""
+
+    type: str | None = None
+    text: str | None = None
+    refusal: str | None = None
+    annotations: Raw = ABSENT
+    image_url: str | ImageUrl | None = None
+    file_id: str | None = None
+    detail: str | None = None
+    file_data: str | None = None
+    file_url: str | None = None
+    filename: str | None = None
+    file: FileRef | None = None
+
+
+class SummaryShape(Shape):
+    """A part of a reasoning item: `summary_text` or `reasoning_text`."""
+
+    type: str | None = None
+    text: str | None = None
+
+
+class ItemShape(Shape):
+    """An item of any type."""
+
+    type: str | None = None
+    id: str | None = None
+    status: str | None = None
+    role: str | None = None
+    content: Content = None
+    phase: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+    arguments: str | dict[str, Raw] | list[Raw] | None = None
+    input: str | dict[str, Raw] | list[Raw] | None = None
+    output: Content = None
+    summary: list[SummaryShape] | None = None
+    encrypted_content: str | None = None
+    action: dict[str, Any] | None = None
+    operation: dict[str, Any] | None = None
+    execution: str | None = None
+    tools: Raw = ABSENT
+    author: str | None = None
+    recipient: str | None = None
+
+
+# ── Requests ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class ToolShape(Shape):
+    """A tool of any type; `tools` are those of a namespace. `function` is the nested form of Chat Completions."""
+
+    type: str | None = None
+    name: str | None = None
+    description: str | None = None
+    parameters: Raw = ABSENT
+    strict: bool | None = None
+    defer_loading: bool | None = None
+    format: dict[str, Any] | None = None
+    tools: list[Raw] | None = None
+    execution: str | None = None
+    environment: dict[str, Any] | None = None
+    server_label: str | None = None
+    function: "ToolShape | None" = None
+
+
+class AllowedTool(Shape):
+    type: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+    server_label: str | None = None
+    function: "AllowedTool | None" = None
+
+
+class ChoiceShape(AllowedTool):
+    """`tool_choice` as an object."""
+
+    mode: str | None = None
+    tools: list[AllowedTool] | None = None
+
+
+class FormatShape(Shape):
+    type: str | None = None
+    name: str | None = None
+    schema: Raw = ABSENT
+    strict: bool | None = None
+
+
+class TextShape(Shape):
+    format: FormatShape | None = None
+
+
+class ReasoningShape(Shape):
+    effort: str | None = None
+
+
+class Untranslated(Shape):
+    """The fields that are only passed on."""
+
+    client_metadata: Raw = ABSENT
+    context_management: Raw = ABSENT
+    max_tool_calls: Raw = ABSENT
+    metadata: Raw = ABSENT
+    moderation: Raw = ABSENT
+    prompt: Raw = ABSENT
+    prompt_cache_options: Raw = ABSENT
+    prompt_cache_retention: Raw = ABSENT
+    safety_identifier: Raw = ABSENT
+    service_tier: Raw = ABSENT
+    top_logprobs: Raw = ABSENT
+    truncation: Raw = ABSENT
+
+
+UNTRANSLATED = Untranslated.__struct_fields__
+
+STATE_FIELDS = frozenset(["background", "conversation", "generate", "previous_response_id", "store", "stream_options"])
+"""Fields about stored responses and delivery. The gateway handles them itself; they are not in `Request.extra`."""
+
+
+class RequestShape(Untranslated, forbid_unknown_fields=True):
+    """A request with known fields only. `tools`, an array of ToolShape, is decoded only if it is not in the cache."""
+
+    model: str | None = None
+    input: str | list[Raw] | None = None
+    instructions: str | None = None
+    tools: Raw = ABSENT
+    tool_choice: str | ChoiceShape | None = None
+    parallel_tool_calls: bool | None = None
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    text: Raw = ABSENT
+    reasoning: Raw = ABSENT
+    include: list[str] | None = None
+    stream: bool | None = None
+    user: str | None = None
+    prompt_cache_key: str | None = None
+
+    background: Raw = ABSENT
+    conversation: Raw = ABSENT
+    generate: Raw = ABSENT
+    previous_response_id: Raw = ABSENT
+    store: Raw = ABSENT
+    stream_options: Raw = ABSENT
+
+
+class AnyRequestShape(RequestShape, forbid_unknown_fields=False):
+    """A request that may have unknown fields."""
+
+
+# ── Answers ──────────────────────────────────────────────────────────────────────────────────────
