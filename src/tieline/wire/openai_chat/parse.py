@@ -13,7 +13,6 @@ from msgspec.structs import astuple, replace
 from tieline.model.content import Message, Text
 from tieline.model.errors import BadRequest
 from tieline.model.request import Effort, OutputFormat, Reasoning, Request, RequestSource, Sampling, ToolChoice
-from tieline.wire.openai_chat.parse_content import bad
 from tieline.wire.openai_chat.parse_messages import ChatMessagesParser
 from tieline.wire.openai_chat.parse_tools import LEGACY, parse_choice, parse_tools
 from tieline.wire.openai_chat.schema import (
@@ -26,6 +25,7 @@ from tieline.wire.openai_chat.schema import (
     SamplingFields,
 )
 from tieline.wire.shared.conversations import MIN_CACHED_BODY, ConversationCache
+from tieline.wire.shared.fields import bad
 from tieline.wire.shared.json import encode, parse, parse_object, replace_lone_surrogates
 
 _decode_known = msgspec.json.Decoder(RequestShape).decode

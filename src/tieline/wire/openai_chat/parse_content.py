@@ -10,19 +10,13 @@ import msgspec
 from msgspec import Raw
 
 from tieline.model.content import NO_META, File, Foreign, Image, Meta, Part, Text, Thinking, ToolCall, ToolResult
-from tieline.model.errors import BadRequest
 from tieline.wire.openai_chat.schema import PROTOCOL, Content, PartShape
-from tieline.wire.shared.base64 import check_base64
+from tieline.wire.shared.fields import bad, checked_base64, data_url, json_text
 from tieline.wire.shared.json import encode, parse
 from tieline.wire.shared.unsupported import placed
 
 _PART = msgspec.json.Decoder(PartShape)
 _NULL = Raw(b"null")
-
-
-def bad(at: str, expected: str) -> BadRequest:
-    """Return the error for an invalid field: `at` is its path, `expected` describes a valid value."""
-    return BadRequest(f"`{at}`: expected {expected}", at)
 
 
 def content_parts(content: Content, at: str = "content") -> list[Part]:
@@ -55,22 +49,6 @@ def _is_result_part(raw: Raw) -> bool:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return shape.type in _RESULT_KINDS or (shape.file is not None and shape.file.file_data is not None)
-
-
-def json_text(raw: Raw) -> str:
-    """Return the JSON text of a raw value."""
-    return bytes(raw).decode("utf-8", "replace")
-
-
-def checked_base64(data: str | None, at: str) -> str:
-    """Return `data` if it is valid base64; otherwise raise BadRequest for the field at the path `at`."""
-    if not data:
-        raise bad(at, "base64 data, got none")
-    try:
-        check_base64(data)
-    except ValueError as error:
-        raise bad(at, f"valid base64 data: {error}") from error
-    return data
 
 
 # ── One function per kind of part ────────────────────────────────────────────────────────────────
@@ -107,7 +85,7 @@ def _image_url(shape: PartShape, _raw: Raw, at: str) -> Part:
     meta = _meta(shape, detail=detail)
     if url[:5].lower() != "data:":
         return Image(url=url, meta=meta)
-    media_type, data = _data_url(url, at)
+    media_type, data = data_url(url, at)
     image = Image(media_type=media_type, data=data, meta=meta)
     return image if media_type in _COMMON_IMAGES else placed(image, at)
 
@@ -122,7 +100,7 @@ def _file(shape: PartShape, raw: Raw, at: str) -> Part:
     if file.file_data[:4].lower() == "http":
         return _linked(file.file_data, file.filename, raw, at)
     if file.file_data[:5].lower() == "data:":
-        media_type, data = _data_url(file.file_data, at)
+        media_type, data = data_url(file.file_data, at)
     else:
         media_type, data = "application/pdf", checked_base64(file.file_data, at)
     part = File(media_type=media_type, data=data, name=file.filename, meta=_meta(shape))
@@ -210,13 +188,6 @@ _KINDS: dict[str, Callable[[PartShape, Raw, str], Part]] = {
 }
 _COMMON_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _RESULT_KINDS = frozenset({"text", "input_text", "output_text", "image_url", "input_image", "image", "document"})
-
-
-def _data_url(url: str, at: str) -> tuple[str, str]:
-    head, _, data = url[5:].partition(",")
-    if not head.endswith(";base64"):
-        raise bad(at, "data:<media type>;base64,<data>")
-    return head.partition(";")[0], checked_base64(data, at)
 
 
 def _meta(shape: PartShape, detail: str | None = None) -> Meta:

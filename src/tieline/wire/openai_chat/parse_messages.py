@@ -26,7 +26,7 @@ from tieline.model.content import (
     with_state,
 )
 from tieline.model.errors import BadRequest
-from tieline.wire.openai_chat.parse_content import bad, content_parts, result_parts
+from tieline.wire.openai_chat.parse_content import content_parts, result_parts
 from tieline.wire.openai_chat.provider_state import state_in
 from tieline.wire.openai_chat.schema import (
     PROTOCOL,
@@ -37,7 +37,9 @@ from tieline.wire.openai_chat.schema import (
     ThinkingBlockShape,
 )
 from tieline.wire.shared.conversations import ENTRY_WEIGHT, ConversationCache, parsed_weight
+from tieline.wire.shared.fields import bad
 from tieline.wire.shared.json import encode, is_object, parse
+from tieline.wire.shared.results import match_results
 from tieline.wire.shared.unsupported import AT, within
 
 _MESSAGE = msgspec.json.Decoder(MessageShape)
@@ -124,7 +126,8 @@ class ChatMessagesParser:
         results = [parsed.result for parsed in row if parsed.result is not None]
         self._results += results
         if not all(result.call_id for result in results):
-            results = self._matched(row, results)
+            results, self._calls = match_results(results, [parsed.tool for parsed in row], self._calls, self._results)
+            self._results = []
             self.sources.append(None)
         else:
             texts = [parsed.source for parsed in row if parsed.source is not None]
@@ -141,21 +144,6 @@ class ChatMessagesParser:
             message = Message(role="user", parts=results)
             self._cache.put(key, message, ENTRY_WEIGHT)
         return message
-
-    def _matched(self, row: Sequence[ParsedMessage], results: list[ToolResult]) -> list[ToolResult]:
-        """Return the results with missing call ids filled in, by tool name or by order, if the match is unambiguous."""
-        answered = {result.call_id for result in self._results}
-        unanswered = [part for part in self._calls if isinstance(part, ToolCall) and part.id not in answered]
-        lacking = {at: row[at].tool for at, result in enumerate(results) if not result.call_id}
-        by_order = len(lacking) == len(unanswered)
-        for at, name in lacking.items():
-            close = [call for call in unanswered if call.name == name] or (unanswered if by_order else [])
-            if close:
-                call = close[0]
-                unanswered.remove(call)
-                results[at] = replace(results[at], call_id=call.id)
-        self._calls, self._results = unanswered, []
-        return results
 
 
 def _parse_message(shape: MessageShape, text: bytes, position: int, begun: bool) -> tuple[ParsedMessage, bool]:

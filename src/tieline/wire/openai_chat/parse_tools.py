@@ -13,7 +13,6 @@ from msgspec import Raw
 from tieline.model.content import NO_META, Meta
 from tieline.model.errors import BadRequest
 from tieline.model.request import EMPTY_SCHEMA, ToolChoice, ToolSpec
-from tieline.wire.openai_chat.parse_content import bad
 from tieline.wire.openai_chat.schema import (
     PROTOCOL,
     AllowedTool,
@@ -26,6 +25,7 @@ from tieline.wire.openai_chat.schema import (
     ToolShape,
 )
 from tieline.wire.shared.conversations import ConversationCache, cached
+from tieline.wire.shared.fields import bad
 from tieline.wire.shared.json import parse
 
 LEGACY = "legacy"

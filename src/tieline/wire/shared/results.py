@@ -1,0 +1,28 @@
+"""Match tool results to their calls."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from tieline.model.content import Part, ToolCall, ToolResult
+
+
+def match_results(
+    results: list[ToolResult], tools: Sequence[str | None], calls: Sequence[Part], earlier: Sequence[ToolResult]
+) -> tuple[list[ToolResult], list[ToolCall]]:
+    """Give results without a call id the id of their call: by the name of the tool, or by order, if unambiguous.
+
+    `tools` are the names of the tools of `results`, as far as known. `calls` contains the calls that these results and
+    the `earlier` ones answer. Also return the calls without a result.
+    """
+    answered = {result.call_id for result in earlier}
+    unanswered = [part for part in calls if isinstance(part, ToolCall) and part.id not in answered]
+    lacking = {at: tools[at] for at, result in enumerate(results) if not result.call_id}
+    by_order = len(lacking) == len(unanswered)
+    for at, name in lacking.items():
+        close = [call for call in unanswered if call.name == name] or (unanswered if by_order else [])
+        if close:
+            call = close[0]
+            unanswered.remove(call)
+            results[at] = replace(results[at], call_id=call.id)
+    return results, unanswered
