@@ -1,0 +1,76 @@
+"""Compaction: a client replaces a long conversation by a summary, which only its server can read.
+
+Here the model writes the summary as text, and a compaction item carries it. A request with such an item contains the
+text again.
+"""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
+from typing import Any
+
+from msgspec.structs import replace
+
+from tieline.model.content import Foreign, Message, Text
+from tieline.model.request import OutputFormat, Request, ToolChoice
+from tieline.wire.openai_responses.schema import PROTOCOL
+
+TRIGGER = "compaction_trigger"
+"""The type of the last item of a request that wants a summary. It is a part of this kind in the model."""
+KINDS = ("compaction", "compaction_summary")
+
+_PREFIX = "tieline-summary1."
+_INTRODUCTION = "This is a summary of the earlier conversation, which it replaces:"
+_INSTRUCTION = (
+    "Summarise this conversation so that it can be continued from your summary alone. The summary replaces everything "
+    "above. Include what the user wants, with all requirements and preferences; what was done and decided, and why; "
+    "the files, commands, names and values that matter, spelled exactly; errors and how they were solved; the present "
+    "state; and the next steps. Call no tools. Answer with the summary only."
+)
+
+
+def wants_compaction(request: Request) -> bool:
+    """Return whether a client wants a summary of its conversation instead of an answer."""
+    return _is_trigger(request.messages[-1]) if request.messages else False
+
+
+def summary_request(request: Request) -> Request:
+    """Return the request that makes any model write the summary: without tools and without a format of the answer."""
+    messages = request.messages
+    history = messages[:-1] if wants_compaction(request) else messages
+    asked = Message(role="user", parts=(Text(text=_INSTRUCTION),))
+    no_format: OutputFormat | None = None
+    return replace(request, messages=(*history, asked), tool_choice=_no_tools(request), output=no_format, source=None)
+
+
+def seal(summary: str) -> str:
+    """Return a summary as the `encrypted_content` of a compaction item."""
+    return _PREFIX + urlsafe_b64encode(summary.encode("utf-8", "replace")).decode()
+
+
+def compaction_item(item_id: str, summary: str) -> dict[str, Any]:
+    """Return the item with a summary."""
+    return {"id": item_id, "type": "compaction", "encrypted_content": seal(summary)}
+
+
+def opened(encrypted_content: str | None) -> Text | None:
+    """Return the text of a summary that we wrote; None if another server wrote it, or if it is damaged."""
+    if encrypted_content is None or not encrypted_content.startswith(_PREFIX):
+        return None
+    try:
+        summary = urlsafe_b64decode(encrypted_content.removeprefix(_PREFIX)).decode()
+    except (Base64Error, ValueError):
+        return None
+    return Text(text=f"{_INTRODUCTION}\n\n{summary}")
+
+
+def _is_trigger(message: Message) -> bool:
+    parts = message.parts
+    return len(parts) == 1 and type(parts[0]) is Foreign and _kind(parts[0]) == (PROTOCOL, TRIGGER)
+
+
+def _kind(part: Foreign) -> tuple[str, str]:
+    return part.protocol, part.kind
+
+
+def _no_tools(request: Request) -> ToolChoice:
+    return ToolChoice(mode="none", given=True) if request.tools else ToolChoice()
