@@ -189,3 +189,57 @@ class AnyRequestShape(RequestShape, forbid_unknown_fields=False):
 
 
 # ── Answers ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class InputDetails(Shape):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class OutputDetails(Shape):
+    reasoning_tokens: int | None = None
+
+
+class UsageShape(Shape):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    input_tokens_details: InputDetails | None = None
+    output_tokens_details: OutputDetails | None = None
+
+
+class IncompleteDetails(Shape):
+    reason: str | None = None
+
+
+class ResponseShape(Shape):
+    """A response: the body of an answer that does not stream, or a member of the first and last events of a stream."""
+
+    id: str | None = None
+    model: str | None = None
+    object: str | None = None
+    status: str | None = None
+    output: list[Raw] | None = None
+    usage: UsageShape | None = None
+    incomplete_details: IncompleteDetails | None = None
+    error: Any = None
+
+
+class StreamEvent(Shape):
+    """One event of a stream. `delta` and `part` may be of any type in events that this version does not know."""
+
+    type: str | None = None
+    item_id: str | None = None
+    call_id: str | None = None
+    output_index: int | None = None
+    content_index: int | None = None
+    summary_index: int | None = None
+    delta: Any = None
+    text: str | None = None
+    refusal: str | None = None
+    arguments: str | dict[str, Raw] | list[Raw] | None = None
+    input: str | None = None
+    name: str | None = None
+    part: Any = None
+    item: Raw = ABSENT
+    response: ResponseShape | None = None
+    error: Any = None

@@ -23,6 +23,7 @@ _FRAGMENTS = frozenset(
         "text",
         "thinking",
         "partial_json",
+        "delta",
         "content",
         "arguments",
         "input",
