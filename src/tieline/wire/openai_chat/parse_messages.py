@@ -5,7 +5,6 @@ a call id is matched to a call by the name of the tool or by order, if the match
 """
 
 from collections.abc import Sequence
-from operator import is_
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,7 +35,7 @@ from tieline.wire.openai_chat.schema import (
     StandardMessage,
     ThinkingBlockShape,
 )
-from tieline.wire.shared.conversations import ENTRY_WEIGHT, ConversationCache, parsed_weight
+from tieline.wire.shared.conversations import ConversationCache, grouped, parsed_weight
 from tieline.wire.shared.fields import bad
 from tieline.wire.shared.json import encode, is_object, parse
 from tieline.wire.shared.results import match_results
@@ -132,18 +131,7 @@ class ChatMessagesParser:
         else:
             texts = [parsed.source for parsed in row if parsed.source is not None]
             self.sources.append(b",".join(texts) if len(texts) == len(row) else None)
-        self.messages.append(self._grouped(tuple(results)))
-
-    def _grouped(self, results: tuple[ToolResult, ...]) -> Message:
-        """Return one message with these tool results. With a cache, the same results yield the same message object."""
-        if self._cache is None:
-            return Message(role="user", parts=results)
-        key = (PROTOCOL, "results", *map(id, results))
-        message: Message | None = self._cache.get(key)
-        if message is None or not all(map(is_, message.parts, results)):
-            message = Message(role="user", parts=results)
-            self._cache.put(key, message, ENTRY_WEIGHT)
-        return message
+        self.messages.append(grouped(self._cache, PROTOCOL, "user", tuple(results)))
 
 
 def _parse_message(shape: MessageShape, text: bytes, position: int, begun: bool) -> tuple[ParsedMessage, bool]:

@@ -7,9 +7,11 @@ one bounded cache, which the application owns.
 """
 
 from collections.abc import Callable
+from operator import is_
 from typing import Any, TypeVar
 
 from tieline.model.bounded_cache import BoundedCache
+from tieline.model.content import Message, Part, Role
 
 MAX_BYTES = 24 * 1024 * 1024
 MAX_ENTRIES = 65536
@@ -49,3 +51,15 @@ def cached(cache: ConversationCache | None, key: tuple[str, str, bytes], parse: 
         value = parse()
         cache.put(key, value, parsed_weight(key[2]))
     return value
+
+
+def grouped(cache: ConversationCache | None, protocol: str, role: Role, parts: tuple[Part, ...]) -> Message:
+    """Return one message with parts that were parsed separately. The same part objects give the same message object."""
+    if cache is None:
+        return Message(role=role, parts=parts)
+    key = (protocol, role, *map(id, parts))
+    message: Message | None = cache.get(key)
+    if message is None or not all(map(is_, message.parts, parts)):
+        message = Message(role=role, parts=parts)
+        cache.put(key, message, ENTRY_WEIGHT)
+    return message
