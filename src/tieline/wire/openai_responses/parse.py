@@ -1,0 +1,176 @@
+"""Parse a client's Responses request.
+
+Fields without an equivalent in the model are kept as JSON in `Request.extra`. The request also carries the body it was
+parsed from, for an upstream of the same protocol (see `model.source`). References to stored responses and items must
+be resolved before.
+"""
+
+from typing import Any, get_args
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
+
+from tieline.model.content import Message, Text
+from tieline.model.errors import BadRequest
+from tieline.model.request import Effort, OutputFormat, Reasoning, Request, RequestSource, Sampling, ToolChoice
+from tieline.wire.openai_responses.parse_items import ItemsParser
+from tieline.wire.openai_responses.parse_tools import parse_choice, parse_tools
+from tieline.wire.openai_responses.schema import (
+    PROTOCOL,
+    UNTRANSLATED,
+    AnyRequestShape,
+    FormatShape,
+    ReasoningShape,
+    RequestShape,
+    TextShape,
+)
+from tieline.wire.shared.conversations import MIN_CACHED_BODY, ConversationCache, cached
+from tieline.wire.shared.fields import bad, json_text
+from tieline.wire.shared.json import encode, parse, parse_object, replace_lone_surrogates
+
+ENCRYPTED = "reasoning.encrypted_content"
+"""The value of `include` by which a client asks for `encrypted_content`."""
+
+_decode_known = msgspec.json.Decoder(RequestShape).decode
+_ANY_REQUEST = msgspec.json.Decoder(AnyRequestShape)
+_ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+_MEMBERS = msgspec.json.Decoder(dict[str, Raw])
+_TEXT = msgspec.json.Decoder(TextShape)
+_REASONING = msgspec.json.Decoder(ReasoningShape)
+_KNOWN = frozenset(RequestShape.__struct_fields__)
+_EFFORTS: frozenset[Any] = frozenset(get_args(Effort))
+_NULL = Raw(b"null")
+_NO_CHOICE = ToolChoice()
+_NO_REASONING = Reasoning()
+
+
+def parse_request(body: bytes, cache: ConversationCache | None = None) -> Request:
+    """Parse a request; raise BadRequest with the path of the field that is wrong."""
+    try:
+        return _parse(body, cache)
+    except BadRequest:
+        repaired = replace_lone_surrogates(body)
+        if repaired == body:
+            raise
+    return _parse(repaired, cache)
+
+
+def _parse(body: bytes, cache: ConversationCache | None) -> Request:
+    if len(body) < MIN_CACHED_BODY:
+        cache = None
+    shape, unknown = _decode(body)
+    parser = ItemsParser(cache)
+    _read_input(shape, parser, cache)
+    has_choice = shape.tool_choice is not None or shape.parallel_tool_calls is not None
+    request = Request(
+        model=shape.model or "",
+        messages=tuple(parser.messages),
+        tools=parse_tools(shape.tools, parser.tools, cache),
+        tool_choice=parse_choice(shape) if has_choice else _NO_CHOICE,
+        sampling=Sampling(max_tokens=shape.max_output_tokens, temperature=shape.temperature, top_p=shape.top_p),
+        reasoning=_reasoning(shape.reasoning),
+        output=_output(shape.text),
+        stream=bool(shape.stream),
+        user=shape.user,
+        cache_key=shape.prompt_cache_key,
+        protocol=PROTOCOL,
+        extra=_extra(shape, unknown),
+    )
+    return replace(request, source=RequestSource(PROTOCOL, body, tuple(parser.sources), request))
+
+
+def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:
+    """Decode the top level; also return the fields that are in no version of the spec."""
+    try:
+        # Fields that are only passed on are never decoded, so the encoding of the whole body is checked here.
+        if not body.isascii():
+            body.decode()
+        return _decode_known(body), {}
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"the body is not valid UTF-8: {error.reason} at byte {error.start}") from error
+    except (msgspec.DecodeError, RecursionError):
+        shape = parse(_ANY_REQUEST, body)
+    fields = parse_object(body)
+    return shape, {name: raw for name, raw in fields.items() if name not in _KNOWN}
+
+
+def _read_input(shape: RequestShape, parser: ItemsParser, cache: ConversationCache | None) -> None:
+    """Parse the instructions and the input."""
+    text = shape.instructions
+    if text:
+        parser.messages.append(
+            cached(cache, (PROTOCOL, "instructions", text.encode("utf-8", "replace")), lambda: _instructions(text))
+        )
+        parser.sources.append(None)
+    if isinstance(shape.input, str):
+        parser.messages.append(Message(role="user", parts=(Text(text=shape.input),) if shape.input else ()))
+        parser.sources.append(None)
+    elif shape.input:
+        parser.parse(shape.input)
+    else:
+        raise bad("input", "a string or an array of at least one item")
+
+
+def _instructions(text: str) -> Message:
+    return Message(role="system", parts=(Text(text=text),), meta={PROTOCOL: {"instructions": True}})
+
+
+# ── Settings ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _reasoning(raw: Raw) -> Reasoning:
+    """Parse `reasoning`. What the model has no name for is kept as JSON in its meta."""
+    if not raw or raw == _NULL:
+        return _NO_REASONING
+    effort: Any = parse(_REASONING, raw, "reasoning").effort
+    members = _set_members(raw)
+    if effort in _EFFORTS and members.keys() == {"effort"}:
+        return Reasoning(effort=effort)
+    meta = {PROTOCOL: {"reasoning": json_text(raw)}}
+    return Reasoning(effort=effort if effort in _EFFORTS else None, meta=meta) if members else _NO_REASONING
+
+
+def _output(raw: Raw) -> OutputFormat | None:
+    if not raw or raw == _NULL:
+        return None
+    wanted = parse(_TEXT, raw, "text").format
+    if wanted is None:
+        return None
+    match wanted.type:
+        case "text":
+            return None
+        case "json_object":
+            return OutputFormat()
+        case "json_schema":
+            return _schema_output(wanted)
+        case _:
+            raise bad("text.format.type", "one of text, json_object, json_schema")
+
+
+def _schema_output(wanted: FormatShape) -> OutputFormat:
+    if not bytes(wanted.schema).startswith(b"{"):
+        raise bad("text.format.schema", "a JSON schema object")
+    parse(_ANY, wanted.schema, "text.format.schema")  # only to raise BadRequest for invalid JSON
+    return OutputFormat(name=wanted.name or "output", schema=bytes(wanted.schema), strict=wanted.strict)
+
+
+def _extra(shape: RequestShape, unknown: dict[str, Raw]) -> dict[str, Raw]:
+    """Return the fields without an equivalent in the model, except those that the gateway handles itself."""
+    extra = {name: value for name in UNTRANSLATED if (value := getattr(shape, name))}
+    extra.update(unknown)
+    extra = {name: value for name, value in extra.items() if value != _NULL}
+    included = [word for word in shape.include or () if word != ENCRYPTED]
+    if included:
+        extra["include"] = Raw(encode(included))
+    if shape.text and shape.text != _NULL:
+        members = _set_members(shape.text)
+        members.pop("format", None)
+        if members:
+            extra["text"] = Raw(encode(members))
+    return extra
+
+
+def _set_members(raw: Raw) -> dict[str, Raw]:
+    """Return the members of an object that are not null."""
+    return {name: value for name, value in _MEMBERS.decode(raw).items() if value != _NULL}
