@@ -16,6 +16,7 @@ from tieline.wire.shared.json import encode
 from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description, fit_schema
 from tieline.wire.shared.sources import covers, member_of
 from tieline.wire.shared.spelling import NO_TOOL_NAMES, ToolNames
+from tieline.wire.shared.unsupported import without_hosted
 
 FIELD = b'"tools":'
 _FREEFORM = Raw(FREEFORM_SCHEMA)
@@ -93,19 +94,11 @@ def _allowed(choice: ToolChoice) -> tuple[str, ...] | None:
 
 
 def _hosted(spec: ToolSpec, at: int, request: Request, notes: list[Note]) -> Raw | None:
-    """Return the definition of a hosted tool as the client sent it; None if the tool belongs to another protocol.
-
-    Raise BadRequest if the client depends on such a tool, because it chose the tool or offers only hosted tools.
-    """
+    """Return a hosted tool of this protocol as it was sent; None for one of another protocol."""
     own = _own(spec)
-    if own is not None:
-        return own
-    place = f"tools[{at}]"
-    problem = f"this upstream cannot run the hosted tool {spec.hosted!r}"
-    if spec.name in request.tool_choice.names or all(tool.hosted for tool in request.tools):
-        raise BadRequest(f"`{place}`: {problem}", place)
-    notes.append(left_out(place, problem))
-    return None
+    if own is None:
+        notes.append(without_hosted(spec, at, request))
+    return own
 
 
 def _own(spec: ToolSpec) -> Raw | None:

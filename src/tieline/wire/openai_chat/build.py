@@ -16,6 +16,7 @@ from tieline.wire.openai_chat.build_tools import ToolArray, add_choice, build_to
 from tieline.wire.openai_chat.dialect import DEFAULT, Dialect
 from tieline.wire.openai_chat.schema import PROTOCOL
 from tieline.wire.shared.conversations import ConversationCache
+from tieline.wire.shared.effort import effort_of
 from tieline.wire.shared.json import encode
 from tieline.wire.shared.sources import messages_json, settings_of, usable_source
 from tieline.wire.shared.spelling import NO_TOOL_NAMES, BuiltRequest, ToolNames
@@ -137,16 +138,10 @@ def _add_options(out: Json, request: Request, dialect: Dialect, notes: list[Note
 def _effort(request: Request) -> Effort | None:
     """Return the reasoning effort to send; None if there is none or the client's own field is forwarded unchanged."""
     reasoning = request.reasoning
-    if reasoning.mode == "off" or (reasoning.effort is None and reasoning.budget is None):
-        return None
     own = request.protocol == PROTOCOL
     if own and any(name in request.extra for name in _OWN_EFFORT):
         return None
-    if reasoning.effort is not None:
-        # Few upstreams know efforts above "high", so they are sent only if a client of this protocol chose them.
-        return "high" if not own and reasoning.effort in ("xhigh", "max") else reasoning.effort
-    budget = reasoning.budget or 0
-    return "low" if budget <= 2048 else "medium" if budget <= 8192 else "high"
+    return effort_of(reasoning, own)
 
 
 def _format(output: OutputFormat, dialect: Dialect, notes: list[Note]) -> Json:

@@ -24,16 +24,16 @@ from tieline.model.events import Note, left_out
 from tieline.model.request import Request
 from tieline.wire.openai_chat.dialect import Dialect
 from tieline.wire.openai_chat.schema import PROTOCOL, STATE_FIELDS
-from tieline.wire.shared.json import decode_any, encode, is_wrapped_invalid, object_text
+from tieline.wire.shared.history import BILLING, summary_parts
+from tieline.wire.shared.json import encode, is_wrapped_invalid, object_text
+from tieline.wire.shared.results import with_failure
 from tieline.wire.shared.spelling import ToolNames, short_id
 from tieline.wire.shared.unsupported import refused
 
 Json = dict[str, Any]
 
 NO_MARKS = left_out("cache_control", "not sent unless the upstream's dialect has `cache_marks`")
-_BILLING = "x-anthropic-billing-header"
 _REMINDER = "<system-reminder>"
-_FAILURES = ("error", "<tool_use_error>")
 
 
 class MessagesBuilder:
@@ -72,7 +72,7 @@ class MessagesBuilder:
     # ── System ───────────────────────────────────────────────────────────────────────────────────
 
     def _system(self, message: Message) -> None:
-        texts = [part for part in message.parts if isinstance(part, Text) and not part.text.startswith(_BILLING)]
+        texts = [part for part in message.parts if isinstance(part, Text) and not part.text.startswith(BILLING)]
         for part in message.parts:
             if type(part) is Foreign and part.kind != "tool_addition":  # the added tools are in `Request.tools`
                 self.notes.append(left_out(part.kind, "the upstream has no such part in a system message"))
@@ -121,7 +121,7 @@ class MessagesBuilder:
             outside = [part for part in result.content if not isinstance(part, Text)]
             shown = [part if isinstance(part, Text) else _placeholder(part) for part in result.content]
         if result.is_error:
-            shown = _marked(shown)
+            shown = with_failure(shown)
         if "cache_control" in result.meta and shown:
             *before, last = shown
             shown = [*before, replace(last, meta={**last.meta, "cache_control": result.meta["cache_control"]})]
@@ -165,7 +165,7 @@ class MessagesBuilder:
             case Foreign() if part.protocol == PROTOCOL:
                 return [part]
             case Foreign(kind="compaction"):
-                return _summary(part)
+                return summary_parts(part)
             case _:
                 kind = part.kind if isinstance(part, Foreign) else type(part).__name__.lower()
                 self.notes.append(left_out(kind, "the upstream has no such part in an answer"))
@@ -258,12 +258,6 @@ def _add_state(out: Json, meta: Meta) -> None:
             out[name] = Raw(text.encode())
 
 
-def _summary(part: Foreign) -> list[Part]:
-    """Return the summary of a compacted conversation as text, which replaces the earlier history."""
-    content = decode_any(part.json).get("content")
-    return [Text(text=content)] if isinstance(content, str) and content else []
-
-
 def _image(part: Image) -> Json:
     url = part.url if part.data is None else f"data:{part.media_type};base64,{part.data}"
     detail = part.meta.get(PROTOCOL, {}).get("detail")
@@ -278,17 +272,6 @@ def _file(part: File) -> Json:
 def _placeholder(part: Image | File) -> Text:
     kind = "image" if isinstance(part, Image) else "file"
     return Text(text=f"[{kind}: it follows in the next user message]")
-
-
-def _marked(parts: Sequence[Text | Image | File]) -> list[Text | Image | File]:
-    """Return the content of a failed result with "Error:" in its text: the protocol has no field for failures."""
-    first = parts[0] if parts else Text(text="the tool failed")
-    rest = list(parts[1:])
-    if not isinstance(first, Text):
-        return [Text(text="Error:"), first, *rest]
-    if first.text.lstrip().casefold().startswith(_FAILURES):
-        return [first, *rest]
-    return [Text(text=f"Error: {first.text}", meta=first.meta), *rest]
 
 
 def _thinking_text(parts: Iterable[Part]) -> str:

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 from msgspec import Raw
 
-from tieline.model.errors import BadRequest
 from tieline.model.events import Note, left_out
 from tieline.model.request import Request, RequestSource, ToolChoice, ToolSpec
 from tieline.wire.openai_chat.build_messages import NO_MARKS, Json
@@ -16,6 +15,7 @@ from tieline.wire.shared.json import encode
 from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description, fit_schema
 from tieline.wire.shared.sources import covers, member_of
 from tieline.wire.shared.spelling import ToolNames
+from tieline.wire.shared.unsupported import without_hosted
 
 
 class ToolArray(NamedTuple):
@@ -69,8 +69,10 @@ def _tools(request: Request, names: ToolNames, dialect: Dialect, notes: list[Not
             notes.append(left_out(f"tools[{position}]", f"a second tool with the name {spec.name!r}"))
         elif spec.hosted is None:
             tools[spec.name] = _tool(spec, names, dialect, notes)
-        elif (hosted := _hosted(spec, position, request, notes)) is not None:
-            tools[spec.name] = hosted
+        elif PROTOCOL in spec.meta:
+            tools[spec.name] = spec.meta[PROTOCOL]
+        else:
+            notes.append(without_hosted(spec, position, request))
     return [*tools.values()]
 
 
@@ -108,21 +110,6 @@ def _add_extensions(out: Json, tool: ToolSpec, dialect: Dialect, notes: list[Not
         elif name != PROTOCOL and isinstance(value, dict):
             extensions = [extension for extension in value if extension != "tool"]  # "tool" is the whole definition
             notes += [left_out(f"tools.{extension}", "an extension of another protocol") for extension in extensions]
-
-
-def _hosted(tool: ToolSpec, position: int, request: Request, notes: list[Note]) -> Any:
-    """Return the definition of a hosted tool as the client sent it; None if the tool belongs to another protocol.
-
-    Raise BadRequest if the client depends on such a tool, because it chose the tool or offers only hosted tools.
-    """
-    whole = tool.meta.get(PROTOCOL)
-    if whole is None:
-        at = f"tools[{position}]"
-        problem = f"this upstream cannot run the hosted tool '{tool.hosted}'"
-        if tool.name in request.tool_choice.names or all(other.hosted for other in request.tools):
-            raise BadRequest(f"`{at}`: {problem}", at)
-        notes.append(left_out(at, problem))
-    return whole
 
 
 def _custom(tool: ToolSpec, name: str) -> Json:

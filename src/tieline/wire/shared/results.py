@@ -1,10 +1,12 @@
-"""Match tool results to their calls."""
+"""Match tool results to their calls, and show failures in their text."""
 
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from tieline.model.content import Part, ToolCall, ToolResult
+from tieline.model.content import File, Image, Part, Text, ToolCall, ToolResult
+
+_FAILURES = ("error", "<tool_use_error>")
 
 
 def match_results(
@@ -26,3 +28,14 @@ def match_results(
             unanswered.remove(call)
             results[at] = replace(results[at], call_id=call.id)
     return results, unanswered
+
+
+def with_failure(parts: Sequence[Text | Image | File]) -> list[Text | Image | File]:
+    """Return the content of a failed result with the failure in its text, for protocols that have no field for it."""
+    first = parts[0] if parts else Text(text="the tool failed")
+    rest = list(parts[1:])
+    if not isinstance(first, Text):
+        return [Text(text="Error:"), first, *rest]
+    if first.text.lstrip().casefold().startswith(_FAILURES):
+        return [first, *rest]
+    return [Text(text=f"Error: {first.text}", meta=first.meta), *rest]

@@ -32,20 +32,22 @@ def usable_source(request: Request, protocol: str) -> RequestSource | None:
     return source if is_unchanged else None
 
 
-def settings_of(source: RequestSource, translated: Mapping[str, Any], own: Set[str]) -> dict[str, Any]:
-    """Return the members of the request to send: as the client sent them, where they agree with `translated`.
+def settings_of(
+    source: RequestSource, translated: Mapping[str, Any], own: Set[str], history: str = "messages"
+) -> dict[str, Any]:
+    """Return the members of a request as the client sent them, if they contain all of their translation.
 
-    A member that lacks part of its translation is replaced by the translation. Members named in `own` are always taken
-    from `translated`. The messages come last, so that the bytes before them are the same in every request.
+    Other members are replaced by their translation, and the members in `own` always are. The member `history` comes
+    last, so that the bytes before it stay the same.
     """
     members: dict[str, Any] = dict(_MEMBERS.decode(source.body))
-    messages = members.pop("messages")
+    messages = members.pop(history)
     for name in own:
         members.pop(name, None)
     for name, value in translated.items():
         if name not in members or not _covers(_ANY.decode(members[name]), _plain(value)):
             members[name] = value
-    members["messages"] = messages
+    members[history] = messages
     return members
 
 

@@ -1,9 +1,11 @@
-"""Errors for content that an upstream does not support, with the path of the part in the client's request."""
+"""Errors for what an upstream does not support, with its path in the client's request."""
 
 from msgspec.structs import replace
 
 from tieline.model.content import File, Foreign, Image, Part
 from tieline.model.errors import BadRequest
+from tieline.model.events import Note, left_out
+from tieline.model.request import Request, ToolSpec
 
 AT = "at"
 """The key in `meta` for the path of a part in the request. Only parts that some upstream may reject have it."""
@@ -31,3 +33,15 @@ def refused(part: Part, taken: str) -> BadRequest:
         case _:
             what = f"{type(part).__name__} parts"
     return BadRequest(f"`{at}`: the upstream of this model does not accept {what}; expected {taken}", at)
+
+
+def without_hosted(tool: ToolSpec, position: int, request: Request) -> Note:
+    """Return the note that a hosted tool is not offered.
+
+    Raise BadRequest if the client depends on the tool: it chose it, or offers no others.
+    """
+    at = f"tools[{position}]"
+    problem = f"this upstream cannot run the hosted tool '{tool.hosted}'"
+    if tool.name in request.tool_choice.names or all(other.hosted for other in request.tools):
+        raise BadRequest(f"`{at}`: {problem}", at)
+    return left_out(at, problem)

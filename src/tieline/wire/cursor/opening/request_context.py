@@ -13,6 +13,7 @@ from tieline.model.request import OutputFormat, Request, ToolChoice
 from tieline.wire.cursor._pb.context_pb2 import RequestContext, RequestContextEnv
 from tieline.wire.cursor._pb.shared_pb2 import McpDescriptor, McpInstructions, McpToolDescriptor
 from tieline.wire.cursor.opening.offered_tools import PROVIDER, OfferedTools
+from tieline.wire.shared.history import BILLING
 
 INSTRUCTIONS = "These are the tools of the program the user works with. Prefer them to others that do the same."
 
@@ -20,7 +21,6 @@ NO_NOTES = "(No notes directory yet - will be created when you write your first 
 """The text that Cursor's own client sends while there is no directory for notes."""
 
 _SAMPLING = ("temperature", "top_p", "top_k")
-_BILLING = "x-anthropic-billing-header"
 
 
 class MachineInfo(Value):
@@ -127,7 +127,7 @@ def _env(machine_info: MachineInfo) -> RequestContextEnv:
 def system_prompt(messages: Iterable[Message]) -> str:
     """Return the texts of the system messages as one system prompt."""
     texts = (part.text for message in messages for part in message.parts if isinstance(part, Text))
-    return "\n\n".join(text for text in texts if text.strip() and not text.startswith(_BILLING))
+    return "\n\n".join(text for text in texts if text.strip() and not text.startswith(BILLING))
 
 
 def rules(request: Request, offer: OfferedTools, notes: list[Note]) -> str:
