@@ -143,14 +143,7 @@ def test_the_parts_of_one_message_are_parts_of_their_own() -> None:
         item("added", 0, **message("")),
         event("output_text.delta", content_index=0, delta="one"),
         event("refusal.delta", content_index=1, delta="no"),
-        item(
-            "done",
-            0,
-            **{
-                **message(""),
-                "content": [{"type": "output_text", "text": "one"}, {"type": "refusal", "refusal": "no"}],
-            },
-        ),
+        item("done", 0, **{**message(""), "content": both}),
         ended(),
     )
     assert parts(events) == [Text(text="one"), Text(text="no", refusal=True)]
@@ -386,9 +379,8 @@ def test_049_encrypted_reasoning_keeps_its_id() -> None:
 
 
 def test_encrypted_reasoning_without_a_summary_is_kept_too() -> None:
-    events = read(
-        created(), item("added", 0, **reasoning()), item("done", 0, **reasoning(encrypted_content="e")), ended()
-    )
+    added = item("added", 0, **reasoning())
+    events = read(created(), added, item("done", 0, **reasoning(encrypted_content="e")), ended())
     assert parts(events) == [Thinking(signature="openai:rs_1:e")]
     assert parts(read(created(), added, item("done", 0, **reasoning()), ended())) == []
 
