@@ -1,0 +1,143 @@
+"""Copy the frames of an upstream of the same protocol, and keep track of what the client has received.
+
+As soon as a batch cannot be copied, the writer continues the answer from here: with the next sequence number, and with
+the item that is open.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from tieline.model.content import Part, Text, ToolCall
+from tieline.model.events import Event, Failed, Finished, PartDelta, PartEnd, PartStart, Started, Usage
+from tieline.model.source import AnswerSource
+from tieline.wire.openai_responses.dialect import Options
+from tieline.wire.openai_responses.schema import ABSENT, Shape
+from tieline.wire.shared.json import encode
+from tieline.wire.shared.sources import with_model
+
+_STATE = frozenset(["status", "completed_at", "error", "incomplete_details", "output", "usage"])
+"""Members of a response that change while it is written."""
+
+
+class _Frame(Shape):
+    """What the writer has to know of an event."""
+
+    type: str = ""
+    sequence_number: int = 0
+    output_index: int | None = None
+    content_index: int | None = None
+    summary_index: int | None = None
+    item: Raw = ABSENT
+    response: Raw = ABSENT
+
+
+class _Item(Shape):
+    id: str | None = None
+
+
+_FRAME = msgspec.json.Decoder(_Frame)
+_ITEM = msgspec.json.Decoder(_Item)
+_MEMBERS = msgspec.json.Decoder(dict[str, Raw])
+
+
+class CopiedStream:
+    """The frames of one answer that were copied so far."""
+
+    def __init__(self, options: Options) -> None:
+        self._buffered = options.arguments == "buffered"
+        self._model = ""
+        self.sequence = 0
+        """The next sequence number."""
+        self.items: list[Any] = []
+        """The complete items."""
+        self.count = 0
+        """The number of items that have begun."""
+        self.id = ""
+        self.head = b""
+        """The response up to its status; see `ResponseWriter`."""
+        self.response = b""
+        """The final response, as JSON."""
+        self.usage = Usage()
+        self.has_text = self.refused = self.ended = False
+        self.part: Part | None = None
+        """The part of the item that is open, as it began."""
+        self.final: Part | None = None
+        """The complete part, if only the item's own end is missing."""
+        self.chunks: list[str] = []
+        self.item_id = ""
+        self.index = self.content_index = 0
+
+    def may_copy(self, batch: Sequence[Event]) -> bool:
+        """Return whether the frames of a batch may be written unchanged; some clients want buffered arguments."""
+        if not self._buffered:
+            return True
+        is_call = isinstance(self.part, ToolCall) and self.final is None
+        return not is_call and not any(type(event) is PartStart and type(event.part) is ToolCall for event in batch)
+
+    def copy(self, batch: Sequence[Event], source: AnswerSource) -> bytes:
+        """Return the frames of a batch."""
+        for event in batch:
+            self._follow(event)
+        text = with_model(source, self._model)
+        for frame in _frames(text):
+            self._track(frame)
+        return text
+
+    def _follow(self, event: Event) -> None:
+        match event:
+            case PartDelta():
+                self.chunks.append(event.text)
+            case PartStart():
+                self.part, self.final, self.chunks = event.part, None, []
+            case PartEnd():
+                self.final = event.part
+                if isinstance(event.part, Text):
+                    self.has_text, self.refused = True, self.refused or event.part.refusal
+            case Started():
+                self._model = event.model
+            case Usage():
+                self.usage = event
+            case Finished() | Failed():
+                self.ended = True
+            case _:
+                pass
+
+    def _track(self, frame: _Frame) -> None:
+        self.sequence = frame.sequence_number + 1
+        index = frame.content_index if frame.summary_index is None else frame.summary_index
+        self.content_index = self.content_index if index is None else index
+        match frame.type:
+            case "response.created":
+                self._begin(frame.response)
+            case "response.output_item.added":
+                self.item_id = _ITEM.decode(frame.item).id or ""
+                self.index = self.count if frame.output_index is None else frame.output_index
+                self.count, self.content_index = self.index + 1, 0
+            case "response.output_item.done":
+                self.items.append(frame.item)
+                self.part = self.final = None
+            case "response.completed" | "response.incomplete" | "response.failed":
+                self.response = bytes(frame.response)
+            case _:
+                pass
+
+    def _begin(self, response: Raw) -> None:
+        members = _MEMBERS.decode(response)
+        self.id = msgspec.json.decode(members.get("id", Raw(b'""')), type=str)
+        fixed = {name: value for name, value in members.items() if name not in _STATE}
+        self.head = encode(fixed)[:-1] + b","
+
+
+def _frames(text: bytes) -> Iterator[_Frame]:
+    """Return the events that matter. Of a run of deltas only the last one does, and most batches are such a run."""
+    lines = [line[5:] for line in text.split(b"\n") if line.startswith(b"data:")]
+    last = len(lines) - 1
+    for position, line in enumerate(lines):
+        if position == last or b".delta" not in line[:60]:
+            try:
+                yield _FRAME.decode(line)
+            except (ValueError, RecursionError):
+                continue

@@ -1,0 +1,98 @@
+"""The members of a response that repeat the request.
+
+Every response has all of them, also those that the client did not send: some clients check the whole object.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from tieline.wire.openai_responses.parse import ENCRYPTED
+from tieline.wire.shared.json import encode
+
+_ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+_MEMBERS = msgspec.json.Decoder(dict[str, Raw])
+_LIST = msgspec.json.Decoder(list[Raw])
+_NULL = Raw(b"null")
+
+_DEFAULTS: dict[str, Any] = {
+    "background": False,
+    "frequency_penalty": 0.0,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "presence_penalty": 0.0,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "service_tier": "default",
+    "store": True,
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": 0,
+    "top_p": 1.0,
+    "truncation": "disabled",
+    "user": None,
+}
+_FUNCTION = {"description": None, "parameters": None, "strict": True}
+_SCHEMA = {"description": None, "strict": False}
+_OPTIONAL = ("prompt", "prompt_cache_retention")
+"""Members that a response has only if the request has them."""
+
+
+def echo_of(fields: Mapping[str, Raw]) -> bytes:
+    """Return the members that repeat a request, as JSON without braces; `fields` are the top-level fields."""
+    given = {name: value for name, value in fields.items() if value != _NULL}
+    echo = {name: given.get(name, default) for name, default in _DEFAULTS.items()}
+    echo |= {name: given[name] for name in _OPTIONAL if name in given}
+    if "tools" in given:
+        echo["tools"] = _tools(given["tools"])
+    if "reasoning" in given:
+        echo["reasoning"] = {**_DEFAULTS["reasoning"], **_members(given["reasoning"])}
+    if "text" in given:
+        echo["text"] = _text(given["text"])
+    if "service_tier" in given and _ANY.decode(given["service_tier"]) == "auto":
+        echo["service_tier"] = "default"
+    if "conversation" in given:
+        conversation = _ANY.decode(given["conversation"])
+        echo["conversation"] = {"id": conversation} if isinstance(conversation, str) else conversation
+    return encode(echo)[1:-1]
+
+
+def wants_encrypted(fields: Mapping[str, Raw]) -> bool:
+    """Return whether a client asks for the `encrypted_content` of reasoning items."""
+    include = _ANY.decode(fields.get("include", _NULL))
+    return isinstance(include, list) and ENCRYPTED in include
+
+
+def _tools(raw: Raw) -> list[Any]:
+    return [_tool(tool) for tool in _LIST.decode(raw)] if bytes(raw).startswith(b"[") else []
+
+
+def _tool(raw: Raw) -> Any:
+    members = _members(raw)
+    return {**_FUNCTION, **members} if members.get("type") == Raw(b'"function"') else raw
+
+
+def _text(raw: Raw) -> dict[str, Any]:
+    members = _members(raw)
+    text: dict[str, Any] = {**_DEFAULTS["text"], **members}
+    wanted = _members(members.get("format", _NULL))
+    if wanted.get("type") == Raw(b'"json_schema"'):
+        text["format"] = {**_SCHEMA, **wanted}
+    return text
+
+
+def _members(raw: Raw) -> dict[str, Raw]:
+    return _MEMBERS.decode(raw) if bytes(raw).startswith(b"{") else {}
+
+
+DEFAULT_ECHO = echo_of({})
+"""The echo of a request without settings."""

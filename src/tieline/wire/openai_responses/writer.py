@@ -1,0 +1,479 @@
+"""Write the events of a leg as an answer in the Responses protocol: a stream, or a whole body.
+
+Items follow one another and never overlap. An item has the same id in all of its events and in the final response. The
+last event of an item is held until the next event of the leg: only then it is known whether the item was cut off. A
+call that was cut off does not get this event, because clients run a call as soon as they receive it.
+
+Frames of an upstream of the same protocol are written unchanged (see `copying`), if their meaning is unchanged.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from tieline.model.assemble import unfold
+from tieline.model.content import Foreign, Part, Text, Thinking, ToolCall
+from tieline.model.events import (
+    Event,
+    Failed,
+    Finished,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    Reply,
+    Started,
+    StopReason,
+    Usage,
+    source_of,
+)
+from tieline.wire.openai_responses.answer_items import (
+    Json,
+    content_part,
+    final_arguments,
+    message_item,
+    prefix_of,
+    reasoning_item,
+    summary_part,
+    tool_call_item,
+    usage_json,
+)
+from tieline.wire.openai_responses.client_tools import CLIENT_TOOLS
+from tieline.wire.openai_responses.compaction import KINDS, compaction_item
+from tieline.wire.openai_responses.copying import CopiedStream
+from tieline.wire.openai_responses.dialect import Options
+from tieline.wire.openai_responses.echo import DEFAULT_ECHO
+from tieline.wire.openai_responses.errors import failed_error
+from tieline.wire.openai_responses.names import OfferedTool, split_name
+from tieline.wire.openai_responses.schema import PROTOCOL
+from tieline.wire.shared.json import decode_any, encode, is_object, one_line
+from tieline.wire.shared.sources import completed, merged
+
+KEEP_ALIVE = b": keep-alive\n"
+"""A comment without a blank line: some clients would take that for the end of an event."""
+
+_DEFAULT = Options()
+_LIST = msgspec.json.Decoder(list[Raw])
+_NO_TEXT = Text()
+_NOTHING = (b"", b"", b"")
+_MAX_TOKENS = (StopReason.MAX_TOKENS, StopReason.CONTEXT_FULL)
+_REFUSAL = StopReason.REFUSAL
+_NO_SUMMARY = Failed(kind="upstream", message="The model did not write a summary of the conversation.", status=502)
+_TRANSLATED = frozenset(["error", "incomplete_details", "output"])
+"""Members of a response that are always written from the events."""
+_ID_PART = 40
+"""The most characters of the response id in the ids of items."""
+
+
+class OpenItem(Struct):
+    """An item in progress, or the last one that ended, if `final` is set."""
+
+    id: str
+    index: int
+    part: Part
+    """Its part as it began."""
+    chunks: list[str] = []
+    content_index: int = 0
+    has_part: bool = False
+    """Whether the part of a reasoning item's summary has begun."""
+    final: Text | Thinking | ToolCall | None = None
+
+
+class ResponseWriter:
+    """Writes one answer as server-sent events."""
+
+    def __init__(self, options: Options = _DEFAULT) -> None:
+        self.response = b""
+        """The final response, as JSON, once the answer has ended."""
+        self._options = options
+        self._sequence = 0
+        self._head = b""
+        """The response up to its status, as JSON; empty until the response has begun."""
+        self._id = ""
+        self._items: list[Any] = []
+        """The complete items."""
+        self._count = 0
+        """The number of items that have begun."""
+        self._item: OpenItem | None = None
+        self._held: OpenItem | None = None
+        """The last item, whose last event is held."""
+        self._around = _NOTHING
+        """The bytes of a delta: before its sequence number, before its text, after its text; empty if not written."""
+        self._summary: list[str] = []
+        """The texts of the answer, if it is the summary of a conversation."""
+        self._usage = Usage()
+        self._has_text = self._refused = False
+        """Whether the answer contains text, and whether it contains a refusal."""
+        self._ended = False
+        self._copied: CopiedStream | None = None
+        """The frames that were copied so far, while all of them are."""
+
+    def write_all(self, batch: Sequence[Event]) -> bytes:
+        """Write a batch."""
+        source = source_of(batch)
+        if source is not None and source.protocol == PROTOCOL and source.is_stream and source.is_exact:
+            if self._copied is None and not self._head and not self._options.compaction:
+                self._copied = CopiedStream(self._options)
+            if self._copied is not None and self._copied.may_copy(batch):
+                written = self._copied.copy(batch, source)
+                self.response = self._copied.response
+                return written
+        return b"".join(map(self.write, batch))
+
+    def write(self, event: Event) -> bytes:
+        """Write one event; return b"" if this protocol cannot express it."""
+        if self._copied is not None:
+            self._continue(self._copied)
+        if type(event) is PartDelta:
+            return self._delta(event.text)
+        write = _WRITE.get(type(event))
+        return b"" if write is None or self._ended else write(self, event)
+
+    def keep_alive(self) -> bytes:
+        """Return bytes that keep an idle connection open.
+
+        Some clients reset their timer only for events, so the response begins if it has not yet, and its state is
+        repeated. A copied stream gets a comment, because another event would disturb its sequence numbers.
+        """
+        options = self._options
+        if self._ended or self._copied is not None:
+            return KEEP_ALIVE
+        if self._head:
+            return self._event("response.in_progress", {"response": self._response("in_progress")})
+        return self._open(options.response_id, options.model) if options.response_id and options.model else KEEP_ALIVE
+
+    # ── The response ─────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self, started: Started) -> bytes:
+        return b"" if self._head else self._open(self._options.response_id or started.id, started.model)
+
+    def _open(self, response_id: str, model: str) -> bytes:
+        self._id = response_id
+        head = {"id": response_id, "object": "response", "created_at": self._options.created, "model": model}
+        self._head = b"%b,%b," % (encode(head)[:-1], self._options.echo or DEFAULT_ECHO)
+        response = {"response": self._response("in_progress")}
+        return self._event("response.created", response) + self._event("response.in_progress", response)
+
+    def _response(self, status: str, **fields: Any) -> Raw:
+        state: Json = {
+            "status": status,
+            "completed_at": None,
+            "error": None,
+            "incomplete_details": None,
+            "output": [],
+            "usage": None,
+        }
+        return Raw(self._head + encode({**state, **fields})[1:])
+
+    def _event(self, kind: str, fields: Json) -> bytes:
+        data = encode({"type": kind, "sequence_number": self._sequence, **fields})
+        self._sequence += 1
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), one_line(data))
+
+    def _continue(self, copied: CopiedStream) -> None:
+        """Continue an answer whose frames were copied so far."""
+        self._copied = None
+        self._sequence, self._items, self._count = copied.sequence, copied.items, copied.count
+        self._usage, self._ended = copied.usage, copied.ended
+        self._has_text, self._refused = copied.has_text, copied.refused
+        self._head, self._id = copied.head, copied.id
+        if copied.part is None:
+            return
+        item = OpenItem(copied.item_id, copied.index, copied.part, copied.chunks, copied.content_index, True)
+        if isinstance(copied.final, Text | Thinking | ToolCall):
+            item.final, self._held = copied.final, item
+        else:
+            self._item = item
+            self._around = self._deltas(item)
+
+    # ── Items ────────────────────────────────────────────────────────────────────────────────────
+
+    def _start(self, event: PartStart) -> bytes:
+        part, written = event.part, self._release()
+        self._item, self._around = None, _NOTHING
+        if self._options.compaction or isinstance(part, Foreign):
+            return written  # a foreign item is written at its end
+        item = OpenItem(self._new_id(part), self._count - 1, part)
+        self._item = item
+        if isinstance(part, ToolCall) and self._tool(part).kind in CLIENT_TOOLS:
+            return written  # such a call has no deltas, and is written at its end
+        self._around = self._deltas(item)
+        return written + self._added(item)
+
+    def _new_id(self, part: Part) -> str:
+        tool = self._tool(part) if isinstance(part, ToolCall) else None
+        return self._item_id(prefix_of(part, tool))
+
+    def _item_id(self, prefix: str) -> str:
+        """Return the id of the next item."""
+        self._count += 1
+        return f"{prefix}{self._id.removeprefix('resp_')[:_ID_PART]}_{self._count - 1}"
+
+    def _tool(self, call: ToolCall) -> OfferedTool:
+        return split_name(call.name, self._options.tools, call.meta.get(PROTOCOL, {}).get("namespace"))
+
+    def _added(self, item: OpenItem) -> bytes:
+        part = item.part
+        if isinstance(part, ToolCall):
+            return self._item_event("added", item, tool_call_item(item.id, part, self._tool(part), "", "in_progress"))
+        if isinstance(part, Thinking):
+            return self._item_event("added", item, reasoning_item(item.id, None, encrypted=False))
+        added = self._item_event("added", item, message_item(item.id, None, "in_progress"))
+        empty = part if isinstance(part, Text) else _NO_TEXT
+        self._refused = self._refused or empty.refusal
+        return added + self._event("response.content_part.added", {**_place(item), "part": content_part(empty, "")})
+
+    def _item_event(self, word: str, item: OpenItem, value: Json | Raw) -> bytes:
+        return self._event(f"response.output_item.{word}", {"output_index": item.index, "item": value})
+
+    def _deltas(self, item: OpenItem) -> tuple[bytes, bytes, bytes]:
+        """Return the bytes around the texts of an item; see `_around`."""
+        part, after = item.part, b"}\n\n"
+        place = _place(item)
+        match part:
+            case Text(refusal=False):
+                kind, after = "response.output_text.delta", b',"logprobs":[]}\n\n'
+            case Text():
+                kind = "response.refusal.delta"
+            case Thinking():
+                kind, place = "response.reasoning_summary_text.delta", _summary_place(item)
+            case ToolCall() if self._options.arguments == "incremental":
+                kind, place = f"{_call_events(part)}.delta", _item_place(item)
+            case _:
+                return _NOTHING
+        before = b'event: %b\ndata: {"type":"%b","sequence_number":' % (kind.encode(), kind.encode())
+        return before, b",%b" % encode({**place, "delta": ""})[1:-3], after
+
+    def _delta(self, text: str) -> bytes:
+        item = self._item
+        if item is None or not text:
+            return b""
+        item.chunks.append(text)
+        before, middle, after = self._around
+        if not before:
+            return b""
+        opening = b"" if item.has_part or type(item.part) is not Thinking else self._open_summary(item)
+        written = b"%b%b%d%b%b%b" % (opening, before, self._sequence, middle, encode(text), after)
+        self._sequence += 1
+        return written
+
+    def _open_summary(self, item: OpenItem) -> bytes:
+        item.has_part = True
+        fields = {**_summary_place(item), "part": summary_part("")}
+        return self._event("response.reasoning_summary_part.added", fields)
+
+    # ── The ends of items ────────────────────────────────────────────────────────────────────────
+
+    def _end(self, event: PartEnd) -> bytes:
+        part, item = event.part, self._item
+        self._item, self._around = None, _NOTHING
+        if isinstance(part, Foreign):
+            return self._foreign(part)
+        if self._options.compaction and isinstance(part, Text):
+            self._summary.append(part.text)
+        if item is None or not isinstance(part, Text | Thinking | ToolCall):
+            return b""
+        item.final = part
+        if isinstance(part, Thinking):
+            return self._close_thinking(item, part)
+        self._held = item
+        if isinstance(part, Text):
+            return self._close_text(item, part)
+        return self._release() if not part.freeform and is_object(final_arguments(part)) else b""
+
+    def _close_text(self, item: OpenItem, part: Text) -> bytes:
+        """Write the ends of a message's text; the end of the message is held."""
+        self._has_text = True
+        written = b""
+        place = _place(item)
+        whole = content_part(part, part.text)
+        if part.refusal:
+            done = self._event("response.refusal.done", {**place, "refusal": part.text})
+        else:
+            for position, annotation in enumerate(_annotations(part)):
+                fields = {**place, "annotation_index": position, "annotation": annotation}
+                written += self._event("response.output_text.annotation.added", fields)
+            done = self._event("response.output_text.done", {**place, "text": part.text, "logprobs": []})
+        return written + done + self._event("response.content_part.done", {**place, "part": whole})
+
+    def _close_thinking(self, item: OpenItem, part: Thinking, status: str | None = None) -> bytes:
+        written = b""
+        if part.text:
+            written = b"" if item.has_part else self._open_summary(item)
+            place = _summary_place(item)
+            written += self._event("response.reasoning_summary_text.done", {**place, "text": part.text})
+            fields = {**place, "part": summary_part(part.text)}
+            written += self._event("response.reasoning_summary_part.done", fields)
+        return written + self._done(item, reasoning_item(item.id, part, self._options.encrypted, status))
+
+    def _done(self, item: OpenItem, value: Json | Raw) -> bytes:
+        """Write the last event of an item."""
+        self._items.append(value)
+        return self._item_event("done", item, value)
+
+    def _release(self, status: str = "completed") -> bytes:
+        """Write the last event of the item that is held, if there is one."""
+        item, self._held = self._held, None
+        if item is None:
+            return b""
+        part = item.final
+        if isinstance(part, Text):
+            return self._done(item, message_item(item.id, part, status))
+        if not isinstance(part, ToolCall):
+            return b""
+        arguments, tool = final_arguments(part), self._tool(part)
+        value = tool_call_item(item.id, part, tool, arguments, status)
+        if status != "completed":
+            self._items.append(value)
+            return b""
+        if value["type"] not in ("function_call", "custom_tool_call"):
+            begun = {**value, "status": "in_progress"}
+            return self._item_event("added", item, begun) + self._done(item, value)
+        return self._close_arguments(item, part, tool.name, arguments) + self._done(item, value)
+
+    def _close_arguments(self, item: OpenItem, call: ToolCall, name: str, arguments: str) -> bytes:
+        """Write the end of the arguments, and all of them if there was no delta."""
+        kind, place, written = _call_events(call), _item_place(item), b""
+        if arguments and (not item.chunks or self._options.arguments == "buffered"):
+            written = self._event(f"{kind}.delta", {**place, "delta": arguments})
+        fields = {**place, "input": arguments} if call.freeform else {**place, "name": name, "arguments": arguments}
+        return written + self._event(f"{kind}.done", fields)
+
+    def _foreign(self, part: Foreign) -> bytes:
+        """Write an item that only this protocol has."""
+        if part.protocol != PROTOCOL or (self._options.compaction and part.kind not in KINDS):
+            return b""
+        value = Raw(part.json.encode())
+        self._count += 1
+        item = OpenItem("", self._count - 1, part)
+        return self._item_event("added", item, value) + self._done(item, value)
+
+    # ── Endings ──────────────────────────────────────────────────────────────────────────────────
+
+    def _count_tokens(self, usage: Usage) -> bytes:
+        self._usage = usage
+        return b""
+
+    def _finish(self, finished: Finished) -> bytes:
+        if self._options.compaction:
+            return self._finish_compaction()
+        reason = "max_output_tokens" if finished.reason in _MAX_TOKENS else None
+        written = b""
+        if finished.reason is _REFUSAL and not self._refused:
+            if self._has_text and not finished.detail:
+                reason = "content_filter"
+            else:
+                written = self._refuse(finished.detail or "The model declined to answer.")
+        if reason is None:
+            return written + self._release() + self._end_response("completed")
+        written += self._release("incomplete")
+        return written + self._end_response("incomplete", incomplete_details={"reason": reason})
+
+    def _refuse(self, text: str) -> bytes:
+        """Write a refusal that the upstream reported only as its reason to stop."""
+        part = Text(text=text, refusal=True)
+        start = self._start(PartStart(index=0, part=Text(refusal=True)))
+        return start + self._delta(text) + self._end(PartEnd(index=0, part=part))
+
+    def _finish_compaction(self) -> bytes:
+        """Write the summary as the only item."""
+        text = "".join(self._summary).strip()
+        if self._items:
+            return self._end_response("completed")
+        if not text:
+            return self._fail(_NO_SUMMARY)
+        value = compaction_item(self._item_id("cmp_"), text)
+        item = OpenItem(value["id"], self._count - 1, _NO_TEXT)
+        written = self._item_event("added", item, value) + self._done(item, value)
+        return written + self._end_response("completed")
+
+    def _fail(self, failed: Failed) -> bytes:
+        """Write the failure. A text that is open is closed as incomplete; a call must not look complete."""
+        written = b"" if self._head else self._open(self._options.response_id, self._options.model)
+        item, self._item = self._item, None
+        if item is not None and isinstance(item.part, Text):
+            part = Text(text="".join(item.chunks), refusal=item.part.refusal)
+            item.final, self._held = part, item
+            written += self._close_text(item, part)
+        elif item is not None and isinstance(item.part, Thinking):
+            written += self._close_thinking(item, Thinking(text="".join(item.chunks)), "incomplete")
+        if self._held is not None and isinstance(self._held.final, ToolCall):
+            self._held = None
+        written += self._release("incomplete" if item is not None else "completed")
+        return written + self._end_response("failed", error=failed_error(failed))
+
+    def _end_response(self, status: str, **fields: Any) -> bytes:
+        self._ended = True
+        if status == "completed":
+            now = self._options.now
+            fields["completed_at"] = self._options.created if now is None else int(now())
+        response = self._response(status, output=self._items, usage=usage_json(self._usage), **fields)
+        self.response = bytes(response)
+        return self._event(f"response.{status}", {"response": response})
+
+
+_WRITE: dict[type, Callable[[ResponseWriter, Any], bytes]] = {
+    Started: ResponseWriter._begin,
+    PartStart: ResponseWriter._start,
+    PartEnd: ResponseWriter._end,
+    Usage: ResponseWriter._count_tokens,
+    Finished: ResponseWriter._finish,
+    Failed: ResponseWriter._fail,
+}
+"""The methods for all events but PartDelta, the most frequent."""
+
+
+def _item_place(item: OpenItem) -> Json:
+    return {"item_id": item.id, "output_index": item.index}
+
+
+def _place(item: OpenItem) -> Json:
+    return {**_item_place(item), "content_index": item.content_index}
+
+
+def _summary_place(item: OpenItem) -> Json:
+    return {**_item_place(item), "summary_index": item.content_index}
+
+
+def _call_events(call: ToolCall) -> str:
+    return "response.custom_tool_call_input" if call.freeform else "response.function_call_arguments"
+
+
+def _annotations(part: Text) -> list[Raw]:
+    annotations = part.meta.get(PROTOCOL, {}).get("annotations")
+    return [] if annotations is None else _LIST.decode(annotations)
+
+
+# ── Whole answers ────────────────────────────────────────────────────────────────────────────────
+
+
+def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
+    """Return a whole answer as the body of a response."""
+    source = reply.source
+    is_own = source is not None and source.protocol == PROTOCOL and not source.is_stream and not options.compaction
+    if source is not None and is_own and source.is_exact:
+        return merged({"model": reply.model}, source)
+    body = _written(reply, options)
+    return body if source is None or not is_own else completed(decode_any(body), source, _TRANSLATED)
+
+
+def render_compaction(reply: Reply, options: Options) -> bytes:
+    """Return the body of `POST /responses/compact`: the items that replace the conversation."""
+    response = decode_any(_written(reply, options))
+    return encode(
+        {
+            "id": response["id"],
+            "object": "response.compaction",
+            "created_at": response["created_at"],
+            "output": response["output"],
+            "usage": response["usage"],
+        }
+    )
+
+
+def _written(reply: Reply, options: Options) -> bytes:
+    writer = ResponseWriter(options)
+    for event in unfold(reply):
+        writer.write(event)
+    return writer.response
