@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from tieline.model.content import (
     File,
@@ -103,9 +104,10 @@ class BlockWriter(Struct):
                 if part.text and not part.text.isspace():
                     blocks.append(TextBlock(part.text))
             elif type(part) is Thinking:
-                self.has_unsigned = self.has_unsigned or not part.signature
-                if not strip_thinking and (part.signature or (self.unsigned and part.text)):
-                    _insert_thinking(blocks, thinking_block(part))
+                signed = is_signed(part)
+                self.has_unsigned = self.has_unsigned or not signed
+                if not strip_thinking and (signed or (self.unsigned and part.text)):
+                    _insert_thinking(blocks, thinking_block(part if signed else replace(part, signature=None)))
                 elif part.text:
                     self.notes.append(_UNSIGNED)
             else:
@@ -238,6 +240,12 @@ class BlockWriter(Struct):
         what = part.kind if isinstance(part, Foreign) else type(part).__name__
         self.notes.append(left_out(what, "the upstream has no such part here"))
         return ()
+
+
+def is_signed(part: Thinking) -> bool:
+    """Return whether thinking has a signature that the API may have issued: those of OpenAI have a colon."""
+    signature = part.signature
+    return signature is not None and signature != "" and ":" not in signature
 
 
 def text_block(part: Text) -> TextBlock:

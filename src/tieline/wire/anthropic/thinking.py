@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from tieline.model.content import Message, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import Note, left_out
 from tieline.model.request import Reasoning, Request, Sampling
-from tieline.wire.anthropic.build_content import is_blank
+from tieline.wire.anthropic.build_content import is_blank, is_signed
 from tieline.wire.anthropic.dialect import Dialect
 from tieline.wire.anthropic.schema import PROTOCOL
 
@@ -54,7 +54,7 @@ def is_unsigned(message: Message) -> bool:
     """Return whether an assistant message contains thinking without a signature."""
     if message.role == "assistant":
         for part in message.parts:
-            if type(part) is Thinking and not part.signature:
+            if type(part) is Thinking and not is_signed(part):
                 return True
     return False
 
