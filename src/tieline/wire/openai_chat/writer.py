@@ -131,6 +131,10 @@ class ResponseWriter:
                 self._lacks_arguments = False
         return with_model(source, self._model)
 
+    def keep_alive(self) -> bytes:
+        """Return bytes that keep an idle connection open."""
+        return KEEP_ALIVE
+
     def write(self, event: Event) -> bytes:
         """Return the bytes to send for one event; empty if this protocol cannot express it."""
         if type(event) is PartDelta:
