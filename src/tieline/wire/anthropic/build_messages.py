@@ -18,6 +18,7 @@ from tieline.wire.anthropic.schema import PROTOCOL, TextBlock, ToolResultOut
 from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.json import encode
 from tieline.wire.shared.spelling import ToolNames
+from tieline.wire.shared.unsupported import TOOL_ADDITIONS
 
 PLACEHOLDER = "…"
 """The text of a turn that has no content, because the API rejects empty turns."""
@@ -196,7 +197,7 @@ def _reminder(message: Message, blocks: BlockWriter) -> list[TextBlock]:
     blocks.notes += [
         left_out(part.kind, "the upstream accepts no system message here")
         for part in message.parts
-        if type(part) is Foreign
+        if type(part) is Foreign and part.kind not in TOOL_ADDITIONS
     ]
     text = "\n".join(_words(message))
     return [TextBlock(f"<system-reminder>\n{text}\n</system-reminder>")] if text else []

@@ -28,7 +28,7 @@ from tieline.wire.shared.history import BILLING, summary_parts
 from tieline.wire.shared.json import encode, is_wrapped_invalid, object_text
 from tieline.wire.shared.results import with_failure
 from tieline.wire.shared.spelling import ToolNames, short_id
-from tieline.wire.shared.unsupported import refused
+from tieline.wire.shared.unsupported import TOOL_ADDITIONS, refused
 
 Json = dict[str, Any]
 
@@ -74,7 +74,7 @@ class MessagesBuilder:
     def _system(self, message: Message) -> None:
         texts = [part for part in message.parts if isinstance(part, Text) and not part.text.startswith(BILLING)]
         for part in message.parts:
-            if type(part) is Foreign and part.kind != "tool_addition":  # the added tools are in `Request.tools`
+            if type(part) is Foreign and part.kind not in TOOL_ADDITIONS:
                 self.notes.append(left_out(part.kind, "the upstream has no such part in a system message"))
         if not texts:
             return
@@ -164,8 +164,8 @@ class MessagesBuilder:
         match part:
             case Foreign() if part.protocol == PROTOCOL:
                 return [part]
-            case Foreign(kind="compaction"):
-                return summary_parts(part)
+            case Foreign(kind="compaction") if summary := summary_parts(part):
+                return summary
             case _:
                 kind = part.kind if isinstance(part, Foreign) else type(part).__name__.lower()
                 self.notes.append(left_out(kind, "the upstream has no such part in an answer"))

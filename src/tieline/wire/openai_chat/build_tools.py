@@ -15,7 +15,7 @@ from tieline.wire.shared.json import encode
 from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description, fit_schema
 from tieline.wire.shared.sources import covers, member_of
 from tieline.wire.shared.spelling import ToolNames
-from tieline.wire.shared.unsupported import without_hosted
+from tieline.wire.shared.unsupported import lost_extensions, without_hosted
 
 
 class ToolArray(NamedTuple):
@@ -100,16 +100,13 @@ def _tool(tool: ToolSpec, names: ToolNames, dialect: Dialect, notes: list[Note])
 
 
 def _add_extensions(out: Json, tool: ToolSpec, dialect: Dialect, notes: list[Note]) -> None:
-    """Add the cache mark of a tool to `out`. Add a note for each extension of another protocol, which is left out."""
-    for name, value in tool.meta.items():
-        if name == "cache_control":
-            if dialect.cache_marks:
-                out[name] = value
-            else:
-                notes.append(NO_MARKS)
-        elif name != PROTOCOL and isinstance(value, dict):
-            extensions = [extension for extension in value if extension != "tool"]  # "tool" is the whole definition
-            notes += [left_out(f"tools.{extension}", "an extension of another protocol") for extension in extensions]
+    """Add the cache mark of a tool; note the extensions of another protocol."""
+    mark = tool.meta.get("cache_control")
+    if mark is not None and dialect.cache_marks:
+        out["cache_control"] = mark
+    elif mark is not None:
+        notes.append(NO_MARKS)
+    notes += lost_extensions(tool, PROTOCOL)
 
 
 def _custom(tool: ToolSpec, name: str) -> Json:
@@ -117,8 +114,15 @@ def _custom(tool: ToolSpec, name: str) -> Json:
     if tool.description:
         custom["description"] = tool.description
     if "format" in tool.meta:
-        custom["format"] = tool.meta["format"]
+        custom["format"] = _format(tool.meta["format"])
     return custom
+
+
+def _format(given: Json) -> Json:
+    """Return the format of a freeform tool; the Responses API does not nest the grammar."""
+    if given.get("type") != "grammar" or "grammar" in given:
+        return given
+    return {"type": "grammar", "grammar": {name: value for name, value in given.items() if name != "type"}}
 
 
 def _choice(choice: ToolChoice, request: Request, names: ToolNames, dialect: Dialect) -> str | Json:

@@ -10,6 +10,13 @@ from tieline.model.request import Request, ToolSpec
 AT = "at"
 """The key in `meta` for the path of a part in the request. Only parts that some upstream may reject have it."""
 
+TOOL_ADDITIONS = frozenset(["tool_addition", "additional_tools"])
+"""Kinds of foreign parts in system messages that define tools. These are among the request's tools, so nothing is lost
+where such a part is dropped."""
+
+_SAME_TOOL = frozenset(["tool", "name", "namespace", "namespace_description", "inline"])
+"""Extensions of tools that only say how another protocol writes the tool."""
+
 
 def placed(part: Part, at: str) -> Part:
     """Return a copy of the part with its path in the request, `at`, stored in `meta`."""
@@ -45,3 +52,11 @@ def without_hosted(tool: ToolSpec, position: int, request: Request) -> Note:
     if tool.name in request.tool_choice.names or all(other.hosted for other in request.tools):
         raise BadRequest(f"`{at}`: {problem}", at)
     return left_out(at, problem)
+
+
+def lost_extensions(tool: ToolSpec, protocol: str) -> list[Note]:
+    """Return notes about the extensions of a tool that only other protocols than this one have."""
+    found = [own for name, own in tool.meta.items() if name not in (protocol, "cache_control", "format")]
+    # With a type, this is the definition of a tool that became an ordinary one.
+    names = [name for own in found if isinstance(own, dict) and "type" not in own for name in own]
+    return [left_out(f"tools.{name}", "an extension of another protocol") for name in names if name not in _SAME_TOOL]
