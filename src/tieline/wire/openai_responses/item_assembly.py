@@ -16,7 +16,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from tieline.model.assemble import PartsWriter
-from tieline.model.content import NO_META, Foreign, Meta, Text, ToolCall
+from tieline.model.content import NO_META, Foreign, Meta, Text, Thinking, ToolCall
 from tieline.model.events import Note
 from tieline.wire.openai_responses import client_tools
 from tieline.wire.openai_responses.names import flat_name, namespace_of
@@ -182,11 +182,11 @@ class ReasoningItem(OutputItem):
         if self._started:
             self._parts.add(self, "\n\n")
         else:
-            self._start()
+            self._start(Thinking())
 
-    def _start(self) -> None:
+    def _start(self, thinking: Thinking) -> None:
         self._started = True
-        self._parts.start(self, read_thinking(None, None, ()))
+        self._parts.start(self, thinking)
 
     def _emit(self, section: Section, text: str) -> None:
         if section == next(reversed(self._texts)):
@@ -202,13 +202,13 @@ class ReasoningItem(OutputItem):
         texts = ["".join(chunks) for chunks in self._texts.values()]
         # The encrypted content is valid only with the id of the last event, which some upstreams change.
         thinking = read_thinking(shape.id or self._id, shape.encrypted_content, texts)
+        lengths = thinking.meta.get(PROTOCOL, NO_META).get("parts")
+        # The signature has the id.
+        thinking = replace(thinking, meta={PROTOCOL: {"parts": lengths}} if lengths else NO_META)
         if thinking.signature and not self._started:
-            self._start()
+            self._start(thinking)
         if self._started:
-            lengths = thinking.meta.get(PROTOCOL, NO_META).get("parts")
-            # The signature has the id.
-            meta = {PROTOCOL: {"parts": lengths}} if lengths else NO_META
-            self._parts.revise(self, replace(thinking, meta=meta))
+            self._parts.revise(self, thinking)
             self._parts.end(self)
 
     def _cut(self) -> None:

@@ -66,7 +66,7 @@ def read_thinking(item_id: str | None, encrypted_content: str | None, texts: Seq
     if not is_envelope(encrypted_content):
         return Thinking(text=text, signature=pack(item_id or "", encrypted_content), meta=meta)
     opened = _opened(encrypted_content)
-    return Thinking(text="" if opened.r else text, signature=opened.s, redacted=opened.r, meta=meta)
+    return Thinking(text=text, signature=opened.s, redacted=opened.r and not text, meta=meta)
 
 
 def summary_texts(thinking: Thinking) -> list[str]:
