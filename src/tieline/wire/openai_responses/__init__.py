@@ -4,27 +4,32 @@ As a server: `parse_request` (parse*), `ResponseWriter` and `render` (writer). A
 `ResponseReader` and `read_reply` (reader). `schema` has the shapes of the JSON, `errors` both sides of error responses.
 """
 
+from tieline.wire.openai_responses.build import build_request
 from tieline.wire.openai_responses.compaction import summary_request, wants_compaction
-from tieline.wire.openai_responses.dialect import Options
+from tieline.wire.openai_responses.dialect import Dialect, Options
 from tieline.wire.openai_responses.echo import echo_of, wants_encrypted
 from tieline.wire.openai_responses.errors import read_error, render_error
 from tieline.wire.openai_responses.names import offered_tools
 from tieline.wire.openai_responses.parse import parse_request
 from tieline.wire.openai_responses.reader import ResponseReader, read_reply
+from tieline.wire.openai_responses.recovery import recovered
 from tieline.wire.openai_responses.schema import PROTOCOL
 from tieline.wire.openai_responses.writer import KEEP_ALIVE, ResponseWriter, render, render_compaction
 
 __all__ = [
     "KEEP_ALIVE",
     "PROTOCOL",
+    "Dialect",
     "Options",
     "ResponseReader",
     "ResponseWriter",
+    "build_request",
     "echo_of",
     "offered_tools",
     "parse_request",
     "read_error",
     "read_reply",
+    "recovered",
     "render",
     "render_compaction",
     "render_error",
