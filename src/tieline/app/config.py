@@ -56,6 +56,8 @@ class UpstreamSettings(Value, forbid_unknown_fields=True):
     """`[upstreams.NAME]`: the address of a model API, its key, and its differences from the standard protocol."""
 
     kind: Literal["anthropic", "openai"]
+    api: Literal["chat", "responses", "auto"] | None = None
+    """The API of an OpenAI-like upstream; None: chat. `auto`: the one that the client uses, if it is one of them."""
     base_url: str | None = None
     key_env: str | None = None
     key_file: str | None = None

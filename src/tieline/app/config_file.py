@@ -36,12 +36,20 @@ from tieline.model.rules import Rule
 from tieline.net.client.http import Origin, check_header
 from tieline.net.private_files import TooLargeError, read_stream
 from tieline.tools.policy import check_rules
-from tieline.wire import anthropic, openai_chat
+from tieline.wire import anthropic, openai_chat, openai_responses
 
 LIMIT = 256 << 10
 """Maximum size of a configuration file, in bytes."""
 MOST_DOTS = 500
 """Maximum number of dots in a line: the TOML parser takes cubic time for a dotted key."""
+
+_DIALECTS: Mapping[str, tuple[type[msgspec.Struct], ...]] = {
+    "anthropic": (anthropic.Dialect,),
+    "chat": (openai_chat.Dialect,),
+    "responses": (openai_responses.Dialect,),
+    "auto": (openai_chat.Dialect, openai_responses.Dialect),
+}
+"""The dialects of an upstream by its API."""
 
 T = TypeVar("T")
 Keyed = TypeVar("Keyed", ServerSettings, UpstreamSettings, CursorSettings, KeySettings)
@@ -177,6 +185,8 @@ def _mistakes(config: Config) -> list[tuple[str, str]]:
             Origin.parse(upstream.base_url or DEFAULT_URLS[upstream.kind])
         except ValueError as error:
             wrong.append((f"{place}.base_url", f"`{place}.base_url`: {error}"))
+        if upstream.api is not None and upstream.kind != "openai":
+            wrong.append((f"{place}.api", f'`{place}.api` is only for upstreams of the kind "openai"'))
         wrong += _dialect_mistakes(place, upstream)
         wrong += _header_mistakes(place, upstream)
     wrong += _cursor_mistakes(config.cursor)
@@ -261,13 +271,14 @@ def _model_mistakes(config: Config) -> list[tuple[str, str]]:
 
 
 def _dialect_mistakes(place: str, upstream: UpstreamSettings) -> list[tuple[str, str]]:
-    known = anthropic.Dialect if upstream.kind == "anthropic" else openai_chat.Dialect
-    fields = known.__struct_fields__
+    known = _DIALECTS["anthropic" if upstream.kind == "anthropic" else upstream.api or "chat"]
+    fields = tuple(dict.fromkeys(field for dialect in known for field in dialect.__struct_fields__))
     for key in upstream.dialect:
         if key not in fields:
             return [(f"{place}.dialect.{key}", f"`{place}.dialect.{key}` is unknown{_closest(key, fields)}")]
     try:
-        msgspec.convert(upstream.dialect, known)
+        for dialect in known:
+            msgspec.convert(upstream.dialect, dialect)
     except msgspec.ValidationError as error:
         message, field = _explain(str(error))
         return [(f"{place}.dialect.{field}", f"{place}.dialect: {message}")]

@@ -5,8 +5,8 @@ submits tool results, and the next `leg()` continues from there. A bidirectional
 and a stateless HTTP API all have this interface, so the layers above need not know which of them they use.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from tieline.model.content import NO_META, File, Image, Meta, ToolCall, ToolResult, Value
 from tieline.model.events import Batch, Diff, Headers, Note, Plan
@@ -188,13 +188,13 @@ class Backend(Protocol):
         """Close connections and end processes."""
 
 
-def protocol_of(backend: Backend) -> str:
-    """Return the protocol in which the backend sends requests to its upstream; empty if it has no `protocol`.
+def speaks(backend: Backend, protocol: str) -> bool:
+    """Return whether a backend may send a request on in this protocol, so that it can use the request's source.
 
-    A request in this protocol can be passed on with its source.
+    Most backends have no such `protocols`.
     """
-    protocol: str = getattr(backend, "protocol", "")
-    return protocol
+    protocols: Collection[str] = getattr(backend, "protocols", ())
+    return protocol in protocols
 
 
 class ForwardedAnswer(Protocol):

@@ -1,6 +1,8 @@
 """Builds the backends of configured upstreams: model APIs in the style of OpenAI or Anthropic."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeVar
 
 import msgspec
 
@@ -9,13 +11,16 @@ from tieline.app.build.status import BackendStatus
 from tieline.app.config import DEFAULT_URLS, UpstreamSettings
 from tieline.backends.http_api.anthropic import AnthropicBackend, anthropic_codec
 from tieline.backends.http_api.anthropic import headers_for as anthropic_headers
-from tieline.backends.http_api.openai import OpenAIBackend, openai_codec
+from tieline.backends.http_api.openai import OpenAIBackend, openai_codec, responses_codec
 from tieline.backends.http_api.openai import headers_for as openai_headers
-from tieline.backends.http_api.upstream import RetryPolicy, Upstream
+from tieline.backends.http_api.upstream import RetryPolicy, Substitute, Upstream
 from tieline.model.ports import Backend
 from tieline.net.client.http import HttpClient, Origin, Timeouts
-from tieline.wire import anthropic, openai_chat
+from tieline.wire import anthropic, openai_chat, openai_responses
 from tieline.wire.shared.conversations import ConversationCache
+
+D = TypeVar("D", bound=msgspec.Struct)
+NO_DEFAULTS: Mapping[str, object] = {}
 
 
 def upstream_backend(
@@ -50,17 +55,33 @@ def upstream_backend(
             dialect=dialect,
             conversations=conversations,
         )
-    codec = openai_codec(openai_headers(key, headers), _chat_dialect(settings, origin), conversations)
+    own_headers = openai_headers(key, headers)
+    codec = openai_codec(own_headers, _chat_dialect(settings, origin), conversations)
     path_of_chat = path + "/chat/completions"
-    upstream = Upstream(name, client, origin, path_of_chat, codec, new_leg_id, timeouts, retry_policy, key_source)
-    return OpenAIBackend(upstream, base=path, models=settings.models)
+    chat = Upstream(name, client, origin, path_of_chat, codec, new_leg_id, timeouts, retry_policy, key_source)
+    codec = responses_codec(own_headers, _dialect(settings, openai_responses.Dialect), conversations)
+    responses = replace(chat, path=path + "/responses", codec=codec)
+    match settings.api:
+        case "responses":
+            return OpenAIBackend(responses, base=path, models=settings.models)
+        case "auto":
+            responses = replace(responses, substitute=Substitute(chat))
+            return OpenAIBackend(chat, base=path, models=settings.models, responses=responses)
+        case _:
+            return OpenAIBackend(chat, base=path, models=settings.models)
 
 
 def _chat_dialect(settings: UpstreamSettings, origin: Origin) -> openai_chat.Dialect:
     """Return the dialect of a Chat Completions upstream. OpenAI's own API accepts more than compatible servers do."""
     own = {"max_tokens_field": "max_completion_tokens", "freeform_tools": True, "cache_key": True}
     defaults = own if origin.host == "api.openai.com" else {}
-    return msgspec.convert({**defaults, **settings.dialect}, openai_chat.Dialect)
+    return _dialect(settings, openai_chat.Dialect, defaults)
+
+
+def _dialect(settings: UpstreamSettings, dialect: type[D], defaults: Mapping[str, object] = NO_DEFAULTS) -> D:
+    """Return the dialect of one API. Settings that only another API of the upstream has are ignored."""
+    known = {name: value for name, value in settings.dialect.items() if name in dialect.__struct_fields__}
+    return msgspec.convert({**defaults, **known}, dialect)
 
 
 def upstream_key(name: str, settings: UpstreamSettings, env: Mapping[str, str]) -> tuple[str | None, BackendStatus]:

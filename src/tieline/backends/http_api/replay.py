@@ -7,16 +7,17 @@ client accepts arguments in increments; otherwise it becomes visible when someth
 """
 
 import asyncio
+import logging
 from collections.abc import Sequence
-from itertools import count, islice
+from itertools import islice
 from typing import Self
 
 from msgspec.structs import replace
 
 from tieline.backends.http_api.other_requests import list_models
 from tieline.backends.http_api.redirects import REDIRECTS, follow
-from tieline.backends.http_api.upstream import ERROR_LIMIT, REPLY_LIMIT, Reader, Upstream
-from tieline.backends.http_api.upstream_errors import error_response, final, pipe_failed, web_page
+from tieline.backends.http_api.upstream import ERROR_LIMIT, REPLY_LIMIT, Reader, Substitute, Upstream
+from tieline.backends.http_api.upstream_errors import error_response, final, is_missing, pipe_failed, web_page
 from tieline.model.content import NO_META, STATE, Message, Meta, Part, Text, ToolCall, ToolResult
 from tieline.model.events import (
     Batch,
@@ -36,6 +37,8 @@ from tieline.model.ports import Host, Leg, ModelInfo, Run
 from tieline.model.request import Request
 from tieline.net.client.http import HttpResponse, PipeError
 from tieline.wire.shared.spelling import BuiltRequest
+
+log = logging.getLogger("tieline.upstream")
 
 _NONE: frozenset[str] = frozenset()
 _INVISIBLE = frozenset((Started, Usage, Note))
@@ -65,7 +68,7 @@ class ReplayRun:
     def leg(self) -> Leg:
         """Return a leg that posts the whole history."""
         self._reply = []
-        self._leg = leg = ReplayLeg(self._upstream, self._request, self._reply)
+        self._leg = leg = ReplayLeg(self._upstream.current, self._request, self._reply)
         return leg
 
     async def answer(
@@ -108,7 +111,7 @@ class ReplayBackend:
 
     def __init__(self, upstream: Upstream, *, listing: str, models: Sequence[str] = ()) -> None:
         self.name = upstream.name
-        self.protocol = upstream.codec.protocol
+        self.protocols: tuple[str, ...] = (upstream.codec.protocol,)
         self._upstream = upstream
         self._listing = listing
         self._models = tuple(models)
@@ -118,8 +121,11 @@ class ReplayBackend:
             return [ModelInfo(id=model) for model in self._models]
         return await list_models(self._upstream, self._listing)
 
-    async def start(self, request: Request, host: Host | None = None) -> Run:  # noqa: ARG002 - these APIs never ask the user
-        return ReplayRun(self._upstream, request)
+    async def start(self, request: Request, host: Host | None = None) -> Run:  # noqa: ARG002 - these APIs never ask the client's side
+        return ReplayRun(self._upstream_for(request), request)
+
+    def _upstream_for(self, request: Request) -> Upstream:  # noqa: ARG002 - most upstreams have one API
+        return self._upstream
 
     async def count(self, request: Request) -> int | None:  # noqa: ARG002 - most APIs cannot count tokens
         return None
@@ -282,23 +288,49 @@ class ReplayLeg:
         return reader.close()
 
     async def _retry(self, built: BuiltRequest, first: list[Event]) -> tuple[list[Event], tuple[Note, ...]]:
-        """Retry until an attempt succeeds or the failure is final. Return the events and the notes to insert.
-
-        `first` holds the events of the first attempt.
-        """
-        notes = built.notes
-        for attempts in count(1):
-            failed = first[-1]
-            if type(failed) is not Failed:
-                break
+        """Retry until the client sees something or the failure is final; also return the notes to emit."""
+        notes: tuple[Note, ...] = ()
+        attempts = 1
+        while type(failed := first[-1]) is Failed:
+            if (changed := self._recovered(built, failed)) is not None:
+                built = changed
+                first = await self._again(built)
+                continue
+            if (substitute := self._upstream.substitute) is not None and is_missing(failed):
+                built, first = await self._substituted(substitute)
+                continue
             delay = self._upstream.retry_policy.delay(failed, attempts)
             if delay is None:
                 # Held events are dropped, because the client must not see an incomplete call.
                 first = [event for event in first if type(event) in _INVISIBLE]
                 first.append(final(failed))
                 break
-            self._close()
             notes += (Note(kind="retry", message=f"attempt {attempts} failed, the next is in {delay:.1f} s"),)
+            attempts += 1
             await asyncio.sleep(delay)
-            first = await self._attempt(built)
-        return first, notes
+            first = await self._again(built)
+        return first, built.notes + notes
+
+    async def _again(self, built: BuiltRequest) -> list[Event]:
+        self._close()
+        return await self._attempt(built)
+
+    def _recovered(self, built: BuiltRequest, failed: Failed) -> BuiltRequest | None:
+        """Return the request without what the upstream rejected, if that was the problem. It is no retry."""
+        recover = self._upstream.codec.recover
+        recovered = None if recover is None else recover(built, failed)
+        if recovered is not None:
+            self.notes = recovered.notes
+        return recovered
+
+    async def _substituted(self, substitute: Substitute) -> tuple[BuiltRequest, list[Event]]:
+        """Send the request to the other API of the same server. If that one exists, it is used from now on."""
+        name, path = self._upstream.name, self._upstream.path
+        self._upstream = substitute.upstream
+        built = self._upstream.codec.build(self._request)
+        self.notes = built.notes
+        first = await self._again(built)
+        if type(failed := first[-1]) is not Failed or not is_missing(failed):
+            substitute.is_used = True
+            log.warning("upstream %s has no %s: its requests go to %s from now on", name, path, self._upstream.path)
+        return built, first

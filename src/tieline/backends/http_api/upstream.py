@@ -57,6 +57,9 @@ class Codec:
     reader: MakeReader
     read_reply: ReadReply
     read_error: Callable[[int, bytes, Headers], Failed]
+    recover: Callable[[BuiltRequest, Failed], BuiltRequest | None] | None = None
+    """Returns a request without what the upstream rejected, if it can be sent without; None for any other failure. A
+    request that it returned is not changed again for the same failure."""
     client_headers: Callable[[Request], Headers] | None = None
     """Returns the headers of a client of the same protocol that are forwarded; None if no header is."""
     read_models: Callable[[bytes], list[ModelInfo]] = read_models
@@ -104,6 +107,14 @@ class ForwardedHeaders(dict[bytes, str]):
         return forwarded
 
 
+@dataclass(slots=True)
+class Substitute:
+    """Another API of the same server, which is used if the first one does not exist there."""
+
+    upstream: "Upstream"
+    is_used: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Upstream:
     """A stateless API: its address, its codec, and the limits for requests to it."""
@@ -119,3 +130,9 @@ class Upstream:
     key_source: str = ""
     """The variable or file that contains the upstream's key, for error messages. Empty if there is no key."""
     forwarded: ForwardedHeaders = field(default_factory=ForwardedHeaders)
+    substitute: Substitute | None = None
+
+    @property
+    def current(self) -> "Upstream":
+        """This API, or its substitute if this one turned out not to exist."""
+        return self if self.substitute is None or not self.substitute.is_used else self.substitute.upstream

@@ -47,6 +47,11 @@ def pipe_failed(name: str, error: PipeError) -> Failed:
     return Failed(kind=kind, status=status, code=code, message=f"Upstream `{name}`: {error.message}")
 
 
+def is_missing(failed: Failed) -> bool:
+    """Return whether the address of an API does not exist; a missing model has the same status."""
+    return failed.status in (404, 405) and failed.code != "model_not_found"
+
+
 def web_page(upstream: Upstream, data: bytes) -> Failed:
     """Return the failure for an answer that is a web page. `data` is the beginning of the page."""
     title = excerpt(data.decode("utf-8", "replace"))

@@ -33,7 +33,7 @@ from tieline.core.watch.secrets import Secrets
 from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import GatewayError
 from tieline.model.events import Note
-from tieline.model.ports import Backend, Host, Run, Toolbox, protocol_of
+from tieline.model.ports import Backend, Host, Run, Toolbox, speaks
 from tieline.model.request import Request
 from tieline.tasks import Tasks, step_aside
 
@@ -183,8 +183,8 @@ class Gateway:
             model = f"{model}?mode={mode}"
         if self._thinking.has_entries:
             messages = self._thinking.restore(backend.name, messages)
-        # Only a backend of the client's own protocol can use the source; a parked run must not keep it for nothing.
-        source = request.source if protocol_of(backend) == request.protocol else None
+        # A run may be parked for long, and only a backend of the client's own protocol can use the source.
+        source = request.source if speaks(backend, request.protocol) else None
         request = replace(request, model=model, messages=messages, mode=mode, source=source)
         return _Prepared(backend, request, limits, repairs)
 
