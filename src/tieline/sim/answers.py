@@ -7,13 +7,14 @@ from tieline.model.assemble import fold
 from tieline.model.errors import LegFailed
 from tieline.model.events import Event, Failed
 from tieline.sim.model import Answer, Chunk, Cut, Hang, Pause
-from tieline.wire import anthropic, openai_chat
+from tieline.wire import anthropic, openai_chat, openai_responses
 
 CHAT = "/v1/chat/completions"
 MESSAGES = "/v1/messages"
+RESPONSES = "/v1/responses"
 
-Dialect = Literal["openai", "anthropic"]
-PATHS: Mapping[Dialect, str] = {"openai": CHAT, "anthropic": MESSAGES}
+Dialect = Literal["openai", "anthropic", "responses"]
+PATHS: Mapping[Dialect, str] = {"openai": CHAT, "anthropic": MESSAGES, "responses": RESPONSES}
 
 _CREATED = 1_700_000_000
 
@@ -34,11 +35,13 @@ def whole(dialect: Dialect, events: Iterable[Event]) -> Answer:
             return Answer(body=openai_chat.render(reply, openai_chat.Options(created=_CREATED)))
         case "anthropic":
             return Answer(body=anthropic.render(reply))
+        case "responses":
+            return Answer(body=openai_responses.render(reply, _responses_options()))
 
 
 def failed(dialect: Dialect, failure: Failed) -> Answer:
-    """Return the error response for a failed leg."""
-    render_error = openai_chat.render_error if dialect == "openai" else anthropic.render_error
+    """Return an error response."""
+    render_error = anthropic.render_error if dialect == "anthropic" else openai_chat.render_error
     headers = list(failure.headers)
     if failure.retry_after is not None:
         headers.append(("retry-after", f"{failure.retry_after:g}"))
@@ -55,6 +58,12 @@ def _writer(dialect: Dialect) -> _Writer:
             return openai_chat.ResponseWriter(openai_chat.Options(created=_CREATED, arguments="incremental"))
         case "anthropic":
             return anthropic.ResponseWriter(anthropic.Options(arguments="incremental"))
+        case "responses":
+            return openai_responses.ResponseWriter(_responses_options())
+
+
+def _responses_options() -> openai_responses.Options:
+    return openai_responses.Options(created=_CREATED, arguments="incremental", encrypted=True)
 
 
 def _chunks(writer: _Writer, events: Iterable[Event | Chunk]) -> Iterator[Chunk]:
