@@ -1,7 +1,7 @@
 """The real gateway over real HTTP in the loop of the test, between a plain client and scripted upstreams.
 
 The client is plain on purpose: it reads every byte that comes and forgives nothing. Backends are named as in the tests
-with the official clients: `ant` speaks Messages, `oai` speaks Chat Completions.
+with the official clients: `ant` speaks Messages, `oai` Chat Completions, `res` Responses.
 """
 
 import asyncio
@@ -28,15 +28,19 @@ from tieline.net.server.protocol import HttpServerProtocol
 from tieline.sim.answers import PATHS, Dialect, streamed, whole
 from tieline.sim.model import Answer, Chunk, ModelServer, Pause, Received, Script
 
-Backend = Literal["ant", "oai"]
+Backend = Literal["ant", "oai", "res"]
 
 KEY = "gateway-key"
 MODEL = "test-model"
-SECRETS: dict[Backend, str] = {"ant": "sk-ant-upstream-secret", "oai": "oai-upstream-secret"}
+SECRETS: dict[Backend, str] = {
+    "ant": "sk-ant-upstream-secret",
+    "oai": "oai-upstream-secret",
+    "res": "res-upstream-secret",
+}
 PATIENCE = 60.0
 
-BACKENDS: tuple[Backend, ...] = ("ant", "oai")
-DIALECTS: dict[Backend, Dialect] = {"ant": "anthropic", "oai": "openai"}
+BACKENDS: tuple[Backend, ...] = ("ant", "oai", "res")
+DIALECTS: dict[Backend, Dialect] = {"ant": "anthropic", "oai": "openai", "res": "responses"}
 PATH: dict[Protocol, str] = {"anthropic": "/v1/messages", "openai_chat": "/v1/chat/completions"}
 FRONTEND: dict[Protocol, str] = {"anthropic": "messages", "openai_chat": "chat"}
 
@@ -258,11 +262,10 @@ async def serving(
     settings: Mapping[str, Any] | None = None,
     **upstream: Any,
 ) -> AsyncIterator[Stand]:
-    """A stand with `server` and other `settings`, more of an environment, and settings of both upstreams."""
+    """A stand with `server` and other `settings`, more of an environment, and settings of all upstreams."""
     async with AsyncExitStack() as stack:
         upstreams: dict[Backend, ModelServer] = {
-            "ant": await stack.enter_async_context(ModelServer()),
-            "oai": await stack.enter_async_context(ModelServer()),
+            name: await stack.enter_async_context(ModelServer()) for name in BACKENDS
         }
         app = build(
             Config(
@@ -281,7 +284,8 @@ async def serving(
 def _settings(name: Backend, url: str, given: Mapping[str, Any]) -> UpstreamSettings:
     kind: Literal["anthropic", "openai"] = "anthropic" if name == "ant" else "openai"
     own = {"base_url": url if name == "ant" else f"{url}/v1", "key_env": f"{name}_key", "models": (MODEL,)}
-    return UpstreamSettings(kind=kind, **{**own, "retries": 0, **given})
+    api: Literal["responses"] | None = "responses" if name == "res" else None
+    return UpstreamSettings(kind=kind, **{**own, "api": api, "retries": 0, **given})
 
 
 @asynccontextmanager

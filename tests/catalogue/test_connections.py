@@ -44,6 +44,9 @@ STARTED_THEN_FAILED = {
     b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"busy"}}\n\n',
     "oai": b'data: {"id":"c1","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n'
     b'data: {"error":{"message":"busy","code":503}}\n\n',
+    "res": b'event: response.created\ndata: {"type":"response.created","response":{"id":"resp_1","model":"m"}}\n\n'
+    b'event: response.failed\ndata: {"type":"response.failed","response":{"status":"failed",'
+    b'"error":{"code":"server_is_overloaded","message":"busy"}}}\n\n',
 }
 
 
@@ -329,6 +332,7 @@ UNSAFE = {
 ALLOWED = {
     "ant": {"host", "content-type", "content-length", "accept-encoding", "anthropic-version", "x-api-key"},
     "oai": {"host", "content-type", "content-length", "accept-encoding", "authorization"},
+    "res": {"host", "content-type", "content-length", "accept-encoding", "authorization"},
 }
 
 

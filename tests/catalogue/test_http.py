@@ -35,6 +35,7 @@ EACH_BACKEND = pytest.mark.parametrize("backend", BACKENDS)
 OVERLOADED = {
     "ant": {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}},
     "oai": {"error": {"type": "overloaded_error", "message": "busy", "param": None, "code": None}},
+    "res": {"type": "error", "code": "server_is_overloaded", "message": "busy", "param": None, "sequence_number": 1},
 }
 """An error as the upstream writes it into a stream."""
 
@@ -42,6 +43,7 @@ PREAMBLE = {
     "ant": b'event: message_start\ndata: {"type":"message_start","message":{"id":"msg_1","model":"m",'
     b'"content":[],"usage":{"input_tokens":10,"output_tokens":1}}}\n\nevent: ping\ndata: {"type":"ping"}\n\n',
     "oai": b'data: {"id":"c1","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n',
+    "res": b'event: response.created\ndata: {"type":"response.created","response":{"id":"resp_1","model":"m"}}\n\n',
 }
 """What an upstream says before it says anything."""
 
@@ -53,7 +55,7 @@ async def stand() -> AsyncIterator[Stand]:
 
 
 def error_event(backend: Backend) -> bytes:
-    name = b"event: error\n" if backend == "ant" else b""
+    name = b"" if backend == "oai" else b"event: error\n"
     return name + b"data: " + json.dumps(OVERLOADED[backend]).encode() + b"\n\n"
 
 
