@@ -1,0 +1,245 @@
+"""Upstreams with the Responses API: which API is used, what is sent, and what is sent again after an error."""
+
+import json
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.cases import READ, asks, leg, says
+from tests.each import each
+from tieline.app.build.upstreams import upstream_backend
+from tieline.app.config import UpstreamSettings
+from tieline.backends.http_api.openai import OpenAIBackend
+from tieline.model.content import Message, Text, Thinking, ToolCall, ToolResult
+from tieline.model.events import Event, Failed, Finished, Note, PartEnd, StopReason
+from tieline.model.ports import Run
+from tieline.model.request import Request
+from tieline.net.client.http import HttpClient
+from tieline.sim.answers import CHAT, RESPONSES, failed, streamed, whole
+from tieline.sim.model import Answer, ModelServer
+from tieline.wire import openai_chat, openai_responses
+from tieline.wire.shared.conversations import conversation_cache
+
+HELLO = leg((Text(), ["Hel", "lo"]))
+SIGNED = Thinking(text="hm", signature="openai:rs_1:gAAA")
+NOT_FOUND = Failed(kind="not_found", message="Not Found", status=404)
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[ModelServer]:
+    async with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[HttpClient]:
+    client = HttpClient()
+    yield client
+    await client.aclose()
+
+
+class Stand:
+    """A backend and the upstream that it reaches."""
+
+    def __init__(self, upstream: ModelServer, client: HttpClient, **settings: Any) -> None:
+        self.upstream = upstream
+        own = UpstreamSettings(kind="openai", base_url=f"{upstream.url}/v1", retries=0, **settings)
+        backend = upstream_backend("up", own, None, client, lambda: "leg_1", conversation_cache())
+        assert isinstance(backend, OpenAIBackend)
+        self.backend = backend
+
+    async def run(self, request: Request) -> list[Event]:
+        return await events_of(await self.backend.start(request))
+
+    @property
+    def paths(self) -> list[str]:
+        return [request.path for request in self.upstream.requests]
+
+    @property
+    def bodies(self) -> list[Any]:
+        return [request.json for request in self.upstream.requests]
+
+
+async def events_of(run: Run) -> list[Event]:
+    return [event async for batch in run.leg() for event in batch]
+
+
+def own_request(**fields: Any) -> Request:
+    """A request of a Responses client."""
+    body = {"model": "m", "input": [{"role": "user", "content": "Hi"}], **fields}
+    return openai_responses.parse_request(json.dumps(body).encode())
+
+
+def chat_request() -> Request:
+    return openai_chat.parse_request(b'{"model":"m","messages":[{"role":"user","content":"Hi"}]}')
+
+
+def text_in(events: list[Event]) -> str:
+    parts = [event.part for event in events if isinstance(event, PartEnd)]
+    return "".join(part.text for part in parts if isinstance(part, Text))
+
+
+# ── Which API ────────────────────────────────────────────────────────────────────────────────────
+
+
+@each(
+    ("api", "own", "other"),
+    [(None, CHAT, CHAT), ("chat", CHAT, CHAT), ("responses", RESPONSES, RESPONSES), ("auto", RESPONSES, CHAT)],
+)
+async def test_the_setting_decides_which_api_is_used(api: Any, own: str, other: str) -> None:
+    async with ModelServer() as upstream:
+        upstream.default(CHAT, whole("openai", HELLO))
+        upstream.default(RESPONSES, whole("responses", HELLO))
+        client = HttpClient()
+        stand = Stand(upstream, client, api=api)
+        assert text_in(await stand.run(own_request())) == "Hello"
+        assert text_in(await stand.run(chat_request())) == "Hello"
+        await client.aclose()
+        assert stand.paths == [own, other]
+
+
+async def test_an_upstream_without_responses_gets_chat_from_then_on(
+    upstream: ModelServer, client: HttpClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    for status in (404, 405):
+        upstream.forget()
+        caplog.clear()
+        upstream.default(RESPONSES, Answer(status=status, body=b"404 page not found"))
+        upstream.default(CHAT, whole("openai", HELLO))
+        stand = Stand(upstream, client, api="auto")
+        with caplog.at_level(logging.WARNING):
+            assert text_in(await stand.run(own_request())) == "Hello"
+            assert text_in(await stand.run(own_request())) == "Hello"
+        assert stand.paths == [RESPONSES, CHAT, CHAT]
+        assert [record.getMessage() for record in caplog.records] == [
+            "upstream up has no /v1/responses: its requests go to /v1/chat/completions from now on"
+        ]
+
+
+async def test_a_missing_model_does_not_change_the_api(upstream: ModelServer, client: HttpClient) -> None:
+    upstream.script(RESPONSES, failed("responses", Failed(kind="not_found", message="no", status=404)))
+    upstream.script(CHAT, failed("openai", NOT_FOUND))
+    named = Failed(kind="not_found", message="no such model", status=404, code="model_not_found")
+    upstream.script(RESPONSES, failed("responses", named), whole("responses", HELLO))
+    stand = Stand(upstream, client, api="auto")
+    for _ in range(2):
+        last = (await stand.run(own_request()))[-1]
+        assert isinstance(last, Failed)
+        assert last.status == 404
+    assert text_in(await stand.run(own_request())) == "Hello"
+    assert stand.paths == [RESPONSES, CHAT, RESPONSES, RESPONSES]
+
+
+async def test_if_only_responses_is_configured_a_missing_one_is_an_error(
+    upstream: ModelServer, client: HttpClient
+) -> None:
+    upstream.default(RESPONSES, failed("responses", NOT_FOUND))
+    stand = Stand(upstream, client, api="responses")
+    assert isinstance((await stand.run(own_request()))[-1], Failed)
+    assert stand.paths == [RESPONSES]
+
+
+# ── What is sent ─────────────────────────────────────────────────────────────────────────────────
+
+
+@each("stream", [True, False])
+async def test_049_reasoning_goes_back_with_the_results_of_its_calls(stream: bool) -> None:
+    made = ToolCall(id="call_1", name="read")
+    first = leg((SIGNED, ["hm"]), (made, ['{"path":"a"}']), reason=StopReason.TOOL_USE)
+    async with ModelServer() as upstream:
+        upstream.script(RESPONSES, *((streamed if stream else whole)("responses", events) for events in (first, HELLO)))
+        client = HttpClient()
+        stand = Stand(upstream, client, api="responses")
+        run = await stand.backend.start(asks("Hi", tools=(READ,), stream=stream))
+        await events_of(run)
+        await run.answer([ToolResult(call_id="call_1", content=(Text(text="print(1)"),))])
+        assert text_in(await events_of(run)) == "Hello"
+        await client.aclose()
+    before, after = stand.bodies
+    assert (before["store"], before["include"]) == (False, ["reasoning.encrypted_content"])
+    assert after["input"][1:] == [
+        {
+            "type": "reasoning",
+            "id": "rs_1",
+            "summary": [{"type": "summary_text", "text": "hm"}],
+            "encrypted_content": "gAAA",
+        },
+        {"type": "function_call", "call_id": "call_1", "name": "read", "arguments": '{"path":"a"}'},
+        {"type": "function_call_output", "call_id": "call_1", "output": "print(1)"},
+    ]
+
+
+async def test_a_stateful_upstream_gets_what_the_client_refers_to(upstream: ModelServer, client: HttpClient) -> None:
+    upstream.default(RESPONSES, whole("responses", HELLO))
+    request = own_request(previous_response_id="resp_0", store=True)
+    await Stand(upstream, client, api="auto", dialect={"stateful": True}).run(request)
+    await Stand(upstream, client, api="auto").run(request)
+    stateful, stateless = [request.json for request in upstream.requests]
+    assert (stateful["previous_response_id"], stateful["store"]) == ("resp_0", True)
+    assert ("previous_response_id" in stateless, stateless["store"]) == (False, False)
+
+
+# ── What is sent again ───────────────────────────────────────────────────────────────────────────
+
+HISTORY = (
+    says("user", "Hi"),
+    Message(role="assistant", parts=(SIGNED, Text(text="Hello!"))),
+    says("user", "And now?"),
+)
+UNKNOWN_ITEM = "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false."
+
+
+def refused(message: str, code: str | None = None) -> Answer:
+    return failed("responses", Failed(kind="bad_request", message=message, status=400, code=code))
+
+
+async def test_r11_ids_that_the_upstream_does_not_know_are_left_out_once(
+    upstream: ModelServer, client: HttpClient
+) -> None:
+    upstream.script(RESPONSES, refused(UNKNOWN_ITEM), whole("responses", HELLO))
+    stand = Stand(upstream, client, api="responses")
+    events = await stand.run(asks(*HISTORY))
+    assert text_in(events) == "Hello"
+    assert [body["input"][1].get("id") for body in stand.bodies] == ["rs_1", None]
+    notes = [event for event in events if isinstance(event, Note) and event.kind == "retry"]
+    assert ["ids of earlier items" in note.message for note in notes] == [True]
+
+
+async def test_r12_reasoning_that_the_upstream_cannot_read_is_left_out_once(
+    upstream: ModelServer, client: HttpClient
+) -> None:
+    unreadable = "The encrypted content gAAA could not be verified."
+    upstream.script(RESPONSES, refused(unreadable), refused(unreadable))
+    stand = Stand(upstream, client, api="responses")
+    last = (await stand.run(asks(*HISTORY)))[-1]
+    assert isinstance(last, Failed)
+    assert [[item["type"] for item in body["input"]] for body in stand.bodies] == [
+        ["message", "reasoning", "message", "message"],
+        ["message", "message", "message"],
+    ]
+
+
+async def test_r12_a_stream_that_fails_for_that_reason_is_repeated_too(
+    upstream: ModelServer, client: HttpClient
+) -> None:
+    error = {"code": "invalid_encrypted_content", "message": "no"}
+    frames = [
+        {"type": "response.created", "response": {"id": "resp_1", "model": "m"}},
+        {"type": "response.failed", "response": {"status": "failed", "error": error}},
+    ]
+    chunks = [b"data: %b\n\n" % json.dumps(frame).encode() for frame in frames]
+    upstream.script(RESPONSES, Answer(chunks=chunks), streamed("responses", HELLO))
+    stand = Stand(upstream, client, api="responses")
+    events = await stand.run(asks(*HISTORY, stream=True))
+    assert events[-1] == Finished(reason=StopReason.END_TURN)
+    assert text_in(events) == "Hello"
+
+
+async def test_both_may_be_needed_for_one_request(upstream: ModelServer, client: HttpClient) -> None:
+    unreadable = refused("no", "invalid_encrypted_content")
+    upstream.script(RESPONSES, refused(UNKNOWN_ITEM), unreadable, whole("responses", HELLO))
+    stand = Stand(upstream, client, api="responses")
+    assert text_in(await stand.run(asks(*HISTORY))) == "Hello"
+    assert len(stand.bodies) == 3
