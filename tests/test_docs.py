@@ -27,7 +27,7 @@ from tieline.model.rules import Rule
 from tieline.tools import planning
 from tieline.tools.toolbox import WorkspaceToolbox
 from tieline.tools.workspace import Workspace
-from tieline.wire import anthropic, openai_chat
+from tieline.wire import anthropic, openai_chat, openai_responses
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "tieline"
@@ -69,6 +69,7 @@ SETTINGS = [
         Rule,
         anthropic.Dialect,
         openai_chat.Dialect,
+        openai_responses.Dialect,
     )
     for name in kind.__struct_fields__
 ] + [("Config", name) for name in ("default_model", "arguments", "activity", "demo", "log")]

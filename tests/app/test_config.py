@@ -71,6 +71,13 @@ def test_an_upstream_of_the_file_goes_before_the_environment(tmp_path: Path) -> 
     assert config.upstreams["openai"].base_url == "http://127.0.0.1:1/v1"
 
 
+def test_an_upstream_with_both_apis_takes_the_dialects_of_both(tmp_path: Path) -> None:
+    both = "stateful = true\nmax_stop = 2\nid_limit = 40\n"
+    text = f'[upstreams.a]\nkind = "openai"\napi = "auto"\n[upstreams.a.dialect]\n{both}'
+    config = load_config(written(tmp_path, text), {})
+    assert config.upstreams["a"].dialect == {"stateful": True, "max_stop": 2, "id_limit": 40}
+
+
 MISTAKES = {
     "not TOML": ("[server\nport = 1\n", 1, "TOML"),
     "an unknown table": ("[sever]\nport = 1\n", 1, "do you mean `server`"),
@@ -84,6 +91,22 @@ MISTAKES = {
         '[upstreams.a]\nkind = "openai"\n[upstreams.a.dialect]\nreasning_field = "x"\n',
         4,
         "reasoning_field",
+    ),
+    "a dialect of the other API": (
+        '[upstreams.a]\nkind = "openai"\napi = "responses"\n[upstreams.a.dialect]\nreplay_reasoning = true\n',
+        5,
+        "`upstreams.a.dialect.replay_reasoning` is unknown",
+    ),
+    "a dialect that needs Responses": (
+        '[upstreams.a]\nkind = "openai"\n[upstreams.a.dialect]\nstateful = true\n',
+        4,
+        "`upstreams.a.dialect.stateful` is unknown",
+    ),
+    "an unknown API": ('[upstreams.a]\nkind = "openai"\napi = "completions"\n', 3, "upstreams.a.api"),
+    "an API of another kind": (
+        '[upstreams.a]\nkind = "anthropic"\napi = "responses"\n',
+        3,
+        '`upstreams.a.api` is only for upstreams of the kind "openai"',
     ),
     "an alias to nowhere": ('[aliases]\nfast = "nowhere/x"\n', 2, "aliases.fast"),
     "a default without a backend": ('default_model = "gpt-4o"\n', 1, "default_model"),
