@@ -185,6 +185,15 @@ def test_foreign_items_of_this_protocol_are_sent_as_they_are_and_others_are_note
     assert left_out(request) == ["server_tool_use"]
 
 
+def test_cache_marks_are_noted_once() -> None:
+    marked = {"cache_control": {"type": "ephemeral"}}
+    result = ToolResult(call_id="call_1", meta=marked)
+    request = asks(
+        says("user", Text(text="Hi", meta=marked)), says("user", result), tools=(replace(READ, meta=marked),)
+    )
+    assert left_out(request) == ["cache_control"]
+
+
 # ── Tools ────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -33,6 +33,7 @@ from tieline.wire.shared.unsupported import AT, refused
 
 Json = dict[str, Any]
 
+NO_MARKS = left_out("cache_control", "there are no cache marks in this protocol")
 _PREFIXES = {"message": "msg_", "function_call": "fc_", "custom_tool_call": "ctc_"}
 """How the ids of items must begin."""
 
@@ -61,6 +62,8 @@ class ItemsBuilder:
 
     def add(self, message: Message) -> None:
         """Add the items of one message."""
+        if any("cache_control" in part.meta for part in message.parts):
+            self.notes.append(NO_MARKS)
         whole = _own(message.meta).get("item")
         if whole is not None:
             self.out.append(Raw(whole.encode()))

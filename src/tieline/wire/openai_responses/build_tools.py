@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from tieline.model.events import Note, left_out
 from tieline.model.request import Request, RequestSource, ToolChoice, ToolSpec
-from tieline.wire.openai_responses.build_items import Json
+from tieline.wire.openai_responses.build_items import NO_MARKS, Json
 from tieline.wire.openai_responses.client_tools import CLIENT_TOOLS
 from tieline.wire.openai_responses.dialect import Dialect
 from tieline.wire.openai_responses.schema import PROTOCOL
@@ -124,7 +124,7 @@ def _add_extensions(out: Json, tool: ToolSpec, notes: list[Note]) -> None:
     """Add the extensions of this protocol; note those of another."""
     for name, value in tool.meta.items():
         if name == "cache_control":
-            notes.append(left_out("cache_control", "there are no cache marks in this protocol"))
+            notes.append(NO_MARKS)
         elif name == PROTOCOL:
             out |= {field: value[field] for field in _FUNCTION_FIELDS if field in value}
         elif isinstance(value, dict) and name != "format":
