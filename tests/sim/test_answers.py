@@ -9,7 +9,11 @@ from tieline.model.events import Failed
 from tieline.sim.answers import Dialect, failed, streamed, whole
 from tieline.sim.model import Cut, Hang, Pause
 
-PROTOCOLS: dict[Dialect, str] = {"openai": "openai_chat", "anthropic": "anthropic"}
+PROTOCOLS: dict[Dialect, str] = {
+    "openai": "openai_chat",
+    "anthropic": "anthropic",
+    "responses": "openai_responses",
+}
 EACH_DIALECT = each("dialect", PROTOCOLS)
 
 
