@@ -31,6 +31,7 @@ class _Frame(Shape):
     content_index: int | None = None
     summary_index: int | None = None
     item: Raw = ABSENT
+    part: Raw = ABSENT
     response: Raw = ABSENT
 
 
@@ -69,6 +70,8 @@ class CopiedStream:
         self.chunks: list[str] = []
         self.item_id = ""
         self.index = self.content_index = 0
+        self.before: list[Any] = []
+        """The complete parts of the item that is open."""
 
     def may_copy(self, batch: Sequence[Event]) -> bool:
         """Return whether the frames of a batch may be written unchanged; some clients want buffered arguments."""
@@ -115,7 +118,9 @@ class CopiedStream:
             case "response.output_item.added":
                 self.item_id = _ITEM.decode(frame.item).id or ""
                 self.index = self.count if frame.output_index is None else frame.output_index
-                self.count, self.content_index = self.index + 1, 0
+                self.count, self.content_index, self.before = self.index + 1, 0, []
+            case "response.content_part.done" | "response.reasoning_summary_part.done":
+                self.before.append(frame.part)
             case "response.output_item.done":
                 self.items.append(frame.item)
                 self.part = self.final = None

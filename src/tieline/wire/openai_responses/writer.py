@@ -75,6 +75,8 @@ class OpenItem(Struct):
     """Its part as it began."""
     chunks: list[str] = []
     content_index: int = 0
+    before: list[Any] = []
+    """The parts of the item before this one, if it was begun by copied frames."""
     has_part: bool = False
     """Whether the part of a reasoning item's summary has begun."""
     final: Text | Thinking | ToolCall | None = None
@@ -180,7 +182,8 @@ class ResponseWriter:
         self._head, self._id = copied.head, copied.id
         if copied.part is None:
             return
-        item = OpenItem(copied.item_id, copied.index, copied.part, copied.chunks, copied.content_index, True)
+        before = copied.before[: copied.content_index]
+        item = OpenItem(copied.item_id, copied.index, copied.part, copied.chunks, copied.content_index, before, True)
         if isinstance(copied.final, Text | Thinking | ToolCall):
             item.final, self._held = copied.final, item
         else:
@@ -298,14 +301,17 @@ class ResponseWriter:
         return written + done + self._event("response.content_part.done", {**place, "part": whole})
 
     def _close_thinking(self, item: OpenItem, part: Thinking, status: str | None = None) -> bytes:
-        written = b""
-        if part.text:
+        earlier = "".join(decode_any(raw)["text"] + "\n\n" for raw in item.before)
+        text, written = part.text.removeprefix(earlier), b""
+        if text:
             written = b"" if item.has_part else self._open_summary(item)
             place = _summary_place(item)
-            written += self._event("response.reasoning_summary_text.done", {**place, "text": part.text})
-            fields = {**place, "part": summary_part(part.text)}
-            written += self._event("response.reasoning_summary_part.done", fields)
-        return written + self._done(item, reasoning_item(item.id, part, self._options.encrypted, status))
+            written += self._event("response.reasoning_summary_text.done", {**place, "text": text})
+            written += self._event("response.reasoning_summary_part.done", {**place, "part": summary_part(text)})
+        value = reasoning_item(item.id, part, self._options.encrypted, status)
+        if item.before:
+            value["summary"] = [*item.before, summary_part(text)]
+        return written + self._done(item, value)
 
     def _done(self, item: OpenItem, value: Json | Raw) -> bytes:
         """Write the last event of an item."""
@@ -319,7 +325,9 @@ class ResponseWriter:
             return b""
         part = item.final
         if isinstance(part, Text):
-            return self._done(item, message_item(item.id, part, status))
+            value = message_item(item.id, part, status)
+            value["content"] = [*item.before, *value["content"]]
+            return self._done(item, value)
         if not isinstance(part, ToolCall):
             return b""
         arguments, tool = final_arguments(part), self._tool(part)
