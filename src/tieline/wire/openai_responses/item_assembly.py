@@ -480,7 +480,10 @@ class ItemAssembler:
         if found is not None:
             return found
         found = self._by_index.get(-1 if place.output_index is None else place.output_index)
-        return found if found is None or shape is None or self._is_same(found, shape) else None
+        if found is None or (shape is not None and not self._is_same(found, shape)):
+            return None
+        self.is_regular &= not place.id  # an id that changes is of no use to a client
+        return found
 
     def _is_same(self, item: OutputItem, shape: ItemShape) -> bool:
         if item.type != shape.type:

@@ -136,7 +136,8 @@ class ResponseReader(StreamReader):
             self._fail(failure(_loaded(data)))
         else:
             self._receive_other(kind, event, block)
-        self._is_exact = self._is_exact and self._items.is_regular
+        # Clients need the sequence numbers, which some upstreams omit.
+        self._is_exact = self._is_exact and self._items.is_regular and event.sequence_number is not None
 
     def _receive_other(self, kind: str, event: StreamEvent, block: bytes) -> None:
         if kind in _BEGINNINGS:

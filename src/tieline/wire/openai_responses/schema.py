@@ -228,6 +228,7 @@ class StreamEvent(Shape):
     """One event of a stream. `delta` and `part` may be of any type in events that this version does not know."""
 
     type: str | None = None
+    sequence_number: int | None = None
     item_id: str | None = None
     call_id: str | None = None
     output_index: int | None = None
