@@ -90,11 +90,7 @@ def test_130_items_without_type_or_id_and_with_a_role_are_messages() -> None:
         ),
         (
             {"type": "input_file", "file_url": "https://e.com/a.pdf"},
-            File(
-                media_type="application/pdf",
-                url="https://e.com/a.pdf",
-                meta={"at": "input[0].content[0].file_url"},
-            ),
+            File(media_type="application/pdf", url="https://e.com/a.pdf"),
         ),
         (
             {"type": "input_audio", "audio_url": "x"},

@@ -102,7 +102,7 @@ def _image(shape: PartShape, raw: Raw, _meta: Meta, at: str) -> Part:
 def _file(shape: PartShape, raw: Raw, meta: Meta, at: str) -> Part:
     file = shape.file or FileRef(file_data=shape.file_data, file_id=shape.file_id, filename=shape.filename)
     if shape.file_url:
-        return placed(File(media_type="application/pdf", url=shape.file_url, name=file.filename), f"{at}.file_url")
+        return File(media_type="application/pdf", url=shape.file_url, name=file.filename)
     if file.file_data is None:
         return _foreign(shape, raw, meta, at)
     at = f"{at}.file.file_data" if shape.file else f"{at}.file_data"
