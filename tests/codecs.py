@@ -1,14 +1,16 @@
-"""Both codecs behind one set of names, so that a test can be written once for all of them."""
+"""All codecs behind one set of names, so that a test can be written once for all of them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from tieline.model.errors import GatewayError
 from tieline.model.events import Event, Failed, Finished, PartDelta, Reply, Usage
 from tieline.model.request import Request
-from tieline.wire import anthropic, openai_chat
+from tieline.wire import anthropic, openai_chat, openai_responses
 from tieline.wire.shared.spelling import BuiltRequest, ToolNames
 
 CREATED = 1_700_000_000
@@ -20,6 +22,8 @@ EVERYTHING = openai_chat.Dialect(
     cache_key=True,
     images_in_tools=True,
 )
+
+RESPONSE = openai_responses.Options(created=CREATED, encrypted=True)
 
 
 class Reader(Protocol):
@@ -71,6 +75,21 @@ CODECS = {
         buffered=lambda: openai_chat.ResponseWriter(openai_chat.Options(created=CREATED, arguments="buffered")),
         render=lambda reply: openai_chat.render(reply, openai_chat.Options(created=CREATED)),
         render_error=openai_chat.render_error,
+    ),
+    openai_responses.PROTOCOL: Codec(
+        name=openai_responses.PROTOCOL,
+        parse=openai_responses.parse_request,
+        build=openai_responses.build_request,
+        build_fully=openai_responses.build_request,
+        reader=lambda: openai_responses.ResponseReader(ToolNames(), fallback_id="fallback", model="asked-model"),
+        read_reply=lambda body: openai_responses.read_reply(
+            body, ToolNames(), fallback_id="fallback", model="asked-model"
+        ),
+        read_error=openai_responses.read_error,
+        writer=lambda: openai_responses.ResponseWriter(RESPONSE),
+        buffered=lambda: openai_responses.ResponseWriter(replace(RESPONSE, arguments="buffered")),
+        render=lambda reply: openai_responses.render(reply, RESPONSE),
+        render_error=openai_responses.render_error,
     ),
     anthropic.PROTOCOL: Codec(
         name=anthropic.PROTOCOL,

@@ -6,9 +6,11 @@ from typing import Any
 
 from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 _ANTHROPIC_EVENT: TypeAdapter[Any] = TypeAdapter(BetaRawMessageStreamEvent)
+_RESPONSES_EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 
 
 def check_stream(protocol: str, stream: bytes, *, typed: bool = True) -> None:
@@ -19,6 +21,8 @@ def check_stream(protocol: str, stream: bytes, *, typed: bool = True) -> None:
     events = list(_events(stream))
     if protocol == "openai_chat":
         _check_chat(events, typed)
+    elif protocol == "openai_responses":
+        _check_responses(events, typed)
     else:
         _check_messages(events, typed)
 
@@ -43,6 +47,10 @@ def check_reply(protocol: str, body: bytes) -> None:
         (choice,) = value["choices"]
         assert choice["message"].get("tool_calls") != [], "an empty array of calls"
         assert choice["finish_reason"]
+    elif protocol == "openai_responses":
+        Response.model_validate(value)
+        assert value["status"] in ("completed", "incomplete")
+        assert value["usage"]["total_tokens"] >= 0
     else:
         BetaMessage.model_validate(value)
         assert value["stop_reason"]
@@ -160,3 +168,56 @@ _DELTAS = {
     ("server_tool_use", "input_json_delta"),
     ("compaction", "compaction_delta"),
 }
+
+
+# ── Responses ────────────────────────────────────────────────────────────────────────────────────
+
+_ENDINGS = ("response.completed", "response.incomplete", "response.failed")
+
+
+def _check_responses(events: Sequence[tuple[str, str]], typed: bool) -> None:
+    values = [json.loads(data) for _, data in events]
+    for number, ((name, _), value) in enumerate(zip(events, values, strict=True)):
+        assert value["type"] == name, "some clients read the name, others the type"
+        assert value["sequence_number"] == number, "events are numbered without gaps"
+        if typed:
+            _RESPONSES_EVENT.validate_python(_with_known_code(value))
+    kinds = [value["type"] for value in values]
+    assert kinds[0] == "response.created"
+    assert [kind for kind in kinds if kind in _ENDINGS] == kinds[-1:], "exactly one ending, at the end"
+    response = values[-1]["response"]
+    assert {value["response"]["id"] for value in values if "response" in value} == {response["id"]}
+    done = _check_items(values[1:-1])
+    cut = [item for item in response["output"] if item not in done]
+    assert [item for item in response["output"] if item in done] == done, "the output has all items, in order"
+    assert all(item["status"] == "incomplete" for item in cut)
+    assert not cut or kinds[-1] == "response.incomplete"
+
+
+def _check_items(values: Sequence[Any]) -> list[Any]:
+    """Assert that items are numbered, follow one another and keep their ids; return the complete ones."""
+    done: list[Any] = []
+    count = 0
+    item_id: str | None = None
+    for value in values:
+        match value["type"]:
+            case "response.output_item.added":
+                assert value["output_index"] == count, "items are numbered without gaps"
+                item_id, count = value["item"].get("id"), count + 1
+            case "response.output_item.done":
+                assert value["output_index"] == count - 1, "items never overlap"
+                assert value["item"].get("id") == item_id, "an item keeps its id"
+                done.append(value["item"])
+            case "response.in_progress":
+                pass
+            case _:
+                assert (value["output_index"], value["item_id"]) == (count - 1, item_id)
+    return done
+
+
+def _with_known_code(value: Any) -> Any:
+    """The official client lists only some of the codes that its API sends."""
+    if value["type"] != "response.failed":
+        return value
+    error = {**value["response"]["error"], "code": "server_error"}
+    return {**value, "response": {**value["response"], "error": error}}

@@ -189,6 +189,18 @@ def _worded_refusal(events: list[Event]) -> list[Event]:
     return _ending(reason=StopReason.REFUSAL)(_plain_refusal(events))
 
 
+def _unmarked(request: Request) -> Request:
+    messages = [
+        replace(message, parts=tuple(replace(part, meta=NO_META) for part in message.parts))
+        for message in request.messages
+    ]
+    tools = [replace(tool, meta=NO_META) for tool in request.tools]
+    return replace(request, messages=tuple(messages), tools=tuple(tools))
+
+
+_NOT_OPENAI = Loss("only encrypted reasoning of the upstream itself can be sent back", _without_thinking)
+_MORE_TOKENS = Loss("16 tokens are the least", _sampled(max_tokens=16))
+
 REQUEST_LOSSES: Mapping[tuple[str, str], Loss[Request]] = {
     ("anthropic", "no max_tokens"): Loss("the field is required, so a default is sent", _sampled(max_tokens=32000)),
     ("anthropic", "several systems"): Loss("there is one system prompt, with a block for each", _one_system),
@@ -228,6 +240,28 @@ REQUEST_LOSSES: Mapping[tuple[str, str], Loss[Request]] = {
         "there is only the coarse way to say it", _changed(reasoning=Reasoning(effort="medium"))
     ),
     ("openai_chat", "reasoning adaptive"): Loss("it is the default", _changed(reasoning=Reasoning())),
+    ("openai_responses", "thinking signed"): _NOT_OPENAI,
+    ("openai_responses", "thinking before a call"): _NOT_OPENAI,
+    ("openai_responses", "thinking redacted"): _NOT_OPENAI,
+    ("openai_responses", "thinking unsigned"): _NOT_OPENAI,
+    ("openai_responses", "provider state"): Loss("it belongs to upstreams of another protocol", _stateless),
+    ("openai_responses", "a result and more text"): Loss("a result is an item of its own", _result_apart),
+    ("openai_responses", "temperature and stop"): Loss(
+        "there are no stop sequences, and 16 tokens are the least", _sampled(max_tokens=16, stop=())
+    ),
+    ("openai_responses", "top_p"): _MORE_TOKENS,
+    ("openai_responses", "temperature and top_p"): _MORE_TOKENS,
+    ("openai_responses", "top_k"): Loss(
+        "there is no such field, and 16 tokens are the least", _sampled(max_tokens=16, top_k=None)
+    ),
+    ("openai_responses", "reasoning off"): Loss(
+        "not every model can be told not to think", _changed(reasoning=Reasoning())
+    ),
+    ("openai_responses", "reasoning budget"): Loss(
+        "there is only the coarse way to say it", _changed(reasoning=Reasoning(effort="medium"))
+    ),
+    ("openai_responses", "reasoning adaptive"): Loss("it is the default", _changed(reasoning=Reasoning())),
+    ("openai_responses", "cache marks"): Loss("there are none", _unmarked),
 }
 
 _NO_FREEFORM = Loss("there are no freeform tools", _leg_as_function)
@@ -247,6 +281,18 @@ LEG_LOSSES: Mapping[tuple[str, str], Loss[list[Event]]] = {
     ("openai_chat", "ends with context_full"): Loss("it is one of two lengths", _ending(reason=StopReason.MAX_TOKENS)),
     ("openai_chat", "ends with paused"): Loss("there is no such reason", _ending(reason=StopReason.END_TURN)),
     ("openai_chat", "ends with cancelled"): _NOT_CANCELLED,
+    ("openai_responses", "stop sequence"): Loss(
+        "there are no stop sequences", _ending(reason=StopReason.END_TURN, sequence=None)
+    ),
+    ("openai_responses", "refusal in words"): Loss(
+        "a refusal is content, not an ending", _ending(reason=StopReason.END_TURN)
+    ),
+    ("openai_responses", "provider state"): Loss("the gateway remembers it instead", _leg_stateless),
+    ("openai_responses", "ends with context_full"): Loss(
+        "it is one of two lengths", _ending(reason=StopReason.MAX_TOKENS)
+    ),
+    ("openai_responses", "ends with paused"): Loss("there is no such reason", _ending(reason=StopReason.END_TURN)),
+    ("openai_responses", "ends with cancelled"): _NOT_CANCELLED,
 }
 REPLY_LOSSES: Mapping[tuple[str, str], Loss[list[Event]]] = {
     **LEG_LOSSES,

@@ -254,18 +254,54 @@ def test_every_reply_has_the_type_of_the_official_client(codec: Codec, name: str
 # ── Errors ───────────────────────────────────────────────────────────────────────────────────────
 
 ERROR_TYPES: Mapping[ErrorKind, Mapping[str, str]] = {
-    "bad_request": {"anthropic": "invalid_request_error", "openai_chat": "invalid_request_error"},
-    "unauthorized": {"anthropic": "authentication_error", "openai_chat": "authentication_error"},
-    "billing": {"anthropic": "billing_error", "openai_chat": "insufficient_quota"},
-    "forbidden": {"anthropic": "permission_error", "openai_chat": "permission_error"},
-    "not_found": {"anthropic": "not_found_error", "openai_chat": "not_found_error"},
-    "too_large": {"anthropic": "request_too_large", "openai_chat": "request_too_large"},
-    "rate_limited": {"anthropic": "rate_limit_error", "openai_chat": "rate_limit_error"},
-    "cancelled": {"anthropic": "api_error", "openai_chat": "request_cancelled"},
-    "internal": {"anthropic": "api_error", "openai_chat": "server_error"},
-    "upstream": {"anthropic": "api_error", "openai_chat": "upstream_error"},
-    "overloaded": {"anthropic": "overloaded_error", "openai_chat": "overloaded_error"},
-    "timeout": {"anthropic": "timeout_error", "openai_chat": "timeout_error"},
+    "bad_request": {
+        "anthropic": "invalid_request_error",
+        "openai_chat": "invalid_request_error",
+        "openai_responses": "invalid_request_error",
+    },
+    "unauthorized": {
+        "anthropic": "authentication_error",
+        "openai_chat": "authentication_error",
+        "openai_responses": "authentication_error",
+    },
+    "billing": {
+        "anthropic": "billing_error",
+        "openai_chat": "insufficient_quota",
+        "openai_responses": "insufficient_quota",
+    },
+    "forbidden": {
+        "anthropic": "permission_error",
+        "openai_chat": "permission_error",
+        "openai_responses": "permission_error",
+    },
+    "not_found": {
+        "anthropic": "not_found_error",
+        "openai_chat": "not_found_error",
+        "openai_responses": "not_found_error",
+    },
+    "too_large": {
+        "anthropic": "request_too_large",
+        "openai_chat": "request_too_large",
+        "openai_responses": "request_too_large",
+    },
+    "rate_limited": {
+        "anthropic": "rate_limit_error",
+        "openai_chat": "rate_limit_error",
+        "openai_responses": "rate_limit_error",
+    },
+    "cancelled": {
+        "anthropic": "api_error",
+        "openai_chat": "request_cancelled",
+        "openai_responses": "request_cancelled",
+    },
+    "internal": {"anthropic": "api_error", "openai_chat": "server_error", "openai_responses": "server_error"},
+    "upstream": {"anthropic": "api_error", "openai_chat": "upstream_error", "openai_responses": "upstream_error"},
+    "overloaded": {
+        "anthropic": "overloaded_error",
+        "openai_chat": "overloaded_error",
+        "openai_responses": "overloaded_error",
+    },
+    "timeout": {"anthropic": "timeout_error", "openai_chat": "timeout_error", "openai_responses": "timeout_error"},
 }
 """The types by which the clients of each protocol know an error."""
 OUR_OWN = ("internal", "cancelled")
@@ -381,10 +417,10 @@ def growing() -> list[Request]:
 @each("spoken", CODECS)
 def test_121_a_growing_conversation_keeps_its_serialized_prefix(codec: Codec, spoken: str) -> None:
     bodies = [json.loads(codec.build(replace(request, protocol=spoken)).body) for request in growing()]
-    spelled = [[_spelled(message) for message in body["messages"]] for body in bodies]
+    spelled = [[_spelled(message) for message in body.get("messages") or body["input"]] for body in bodies]
     for before, after in pairwise(spelled):
         assert after[: len(before)] == before
-    for part in ("system", "tools"):
+    for part in ("system", "instructions", "tools"):
         assert len({_spelled(body.get(part)) for body in bodies}) == 1
 
 

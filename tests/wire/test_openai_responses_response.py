@@ -211,7 +211,7 @@ def test_items_of_typed_calls(kind: str, arguments: str, member: str, expected: 
 
 
 def test_buffered_arguments_come_in_one_piece() -> None:
-    events = [STARTED, PartStart(index=0, part=ToolCall(id="c", name="read"))]
+    events: list[Event] = [STARTED, PartStart(index=0, part=ToolCall(id="c", name="read"))]
     events += [PartDelta(0, '{"a"'), PartDelta(0, ":1}"), PartEnd(index=0, part=READ)]
     events += [Finished(reason=StopReason.TOOL_USE)]
     incremental, buffered = write(events), write(events, arguments="buffered")
