@@ -22,13 +22,6 @@ DONE_GROUPS = 6
 """The groups that concern what is built; the others wait for their protocols."""
 
 NOT_HERE = {
-    15: "Responses",
-    19: "Responses",
-    20: "Responses",
-    49: "Responses",
-    50: "Responses",
-    51: "Responses",
-    52: "Responses",
     112: "Responses",
 }
 """Entries of those groups that only a protocol still to come can show."""
