@@ -9,13 +9,24 @@ from hypothesis import strategies as st
 
 from tieline.model.errors import BadRequest
 from tieline.model.request import Request
-from tieline.wire import anthropic, openai_chat
+from tieline.wire import anthropic, openai_chat, openai_responses
 from tieline.wire.shared.conversations import MIN_CACHED_BODY, ConversationCache, conversation_cache
 
 Json = dict[str, Any]
 
 LONG = "x" * MIN_CACHED_BODY
-PARSE = {"openai_chat": openai_chat.parse_request, "anthropic": anthropic.parse_request}
+
+
+def parse_responses(data: bytes, cache: ConversationCache | None = None) -> Request:
+    """Parse a body whose messages are the input."""
+    return openai_responses.parse_request(data.replace(b'"messages": ', b'"input": ', 1), cache)
+
+
+PARSE = {
+    "openai_chat": openai_chat.parse_request,
+    "openai_responses": parse_responses,
+    "anthropic": anthropic.parse_request,
+}
 EACH_DIALECT = pytest.mark.parametrize("dialect", list(PARSE))
 
 
@@ -52,6 +63,23 @@ MESSAGES = [
     {"role": "user", "content": [{"type": "text"}]},
     {"role": "robot", "content": "?"},
 ]
+FUNCTION_CALL = {"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{}"}
+ITEMS = [
+    said("developer", "Be brief."),
+    said("user", "Hi"),
+    said("assistant", "Hello."),
+    {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"},
+    FUNCTION_CALL,
+    {**FUNCTION_CALL, "call_id": None},
+    {"type": "function_call_output", "call_id": "c1", "output": "done"},
+    {"type": "function_call_output", "output": "no id"},
+    {"type": "additional_tools", "tools": [{"type": "function", "name": "added"}]},
+    {"role": "user", "content": [{"type": "input_audio", "audio_url": "x"}]},
+    {"type": "compaction_trigger"},
+    {"type": "web_search_call", "id": "ws_1"},
+    {"role": "robot", "content": "?"},
+]
+POOLS = {"openai_chat": CHAT, "openai_responses": ITEMS, "anthropic": MESSAGES}
 
 
 def outcome(dialect: str, data: bytes, cache: ConversationCache | None) -> Any:
@@ -64,7 +92,7 @@ def outcome(dialect: str, data: bytes, cache: ConversationCache | None) -> Any:
 @EACH_DIALECT
 @given(data=st.data())
 def test_a_request_is_parsed_with_a_cache_as_without(dialect: str, data: st.DataObject) -> None:
-    pool = CHAT if dialect == "openai_chat" else MESSAGES
+    pool = POOLS[dialect]
     cache, small = conversation_cache(), conversation_cache(3000)
     for messages in data.draw(st.lists(st.lists(st.sampled_from(pool), min_size=1, max_size=6), max_size=5)):
         request = body(*messages)
@@ -100,7 +128,7 @@ def test_tools_are_parsed_once(dialect: str) -> None:
     cache = conversation_cache()
     function = {"name": "read", "parameters": {"type": "object"}}
     chat = [{"type": "function", "function": function}]
-    tools = chat if dialect == "openai_chat" else [{"name": "read", "input_schema": {"type": "object"}}]
+    tools = [{"name": "read", "input_schema": {"type": "object"}}] if dialect == "anthropic" else chat
     first, second = (PARSE[dialect](body(said("user", word), tools=tools), cache) for word in ("a", "b"))
     assert first.tools is second.tools
 

@@ -30,11 +30,11 @@ _INSTRUCTION = (
 
 def wants_compaction(request: Request) -> bool:
     """Return whether a client wants a summary of its conversation instead of an answer."""
-    return _is_trigger(request.messages[-1]) if request.messages else False
+    return is_trigger(request.messages[-1]) if request.messages else False
 
 
 def summary_request(request: Request) -> Request:
-    """Return the request that makes any model write the summary: without tools and without a format of the answer."""
+    """Return the request that makes any model write the summary: without calls and without a format of the answer."""
     messages = request.messages
     history = messages[:-1] if wants_compaction(request) else messages
     asked = Message(role="user", parts=(Text(text=_INSTRUCTION),))
@@ -63,13 +63,10 @@ def opened(encrypted_content: str | None) -> Text | None:
     return Text(text=f"{_INTRODUCTION}\n\n{summary}")
 
 
-def _is_trigger(message: Message) -> bool:
-    parts = message.parts
-    return len(parts) == 1 and type(parts[0]) is Foreign and _kind(parts[0]) == (PROTOCOL, TRIGGER)
-
-
-def _kind(part: Foreign) -> tuple[str, str]:
-    return part.protocol, part.kind
+def is_trigger(message: Message | None) -> bool:
+    """Return whether a message is the request for a summary."""
+    part = message.parts[0] if message is not None and message.parts else None
+    return type(part) is Foreign and part.protocol == PROTOCOL and part.kind == TRIGGER
 
 
 def _no_tools(request: Request) -> ToolChoice:

@@ -16,7 +16,7 @@ from tieline.model.content import NO_META, Foreign, Message, Meta, Part, Role, T
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.request import ToolSpec
 from tieline.wire.openai_responses.client_tools import CALLS, CLIENT_TOOLS, OUTPUTS, arguments_of, output_text
-from tieline.wire.openai_responses.compaction import KINDS, TRIGGER, opened
+from tieline.wire.openai_responses.compaction import KINDS, TRIGGER, is_trigger, opened
 from tieline.wire.openai_responses.names import flat_name, namespace_of
 from tieline.wire.openai_responses.parse_content import content_parts, output_parts
 from tieline.wire.openai_responses.parse_tools import read_tools
@@ -49,7 +49,7 @@ class ParsedItem(NamedTuple):
     source: bytes | None = None
     """The JSON text, if an upstream accepts it unchanged."""
     message: Message | None = None
-    """The message, if the item becomes one by itself."""
+    """The message of this item alone."""
 
 
 class ItemsParser:
@@ -67,24 +67,21 @@ class ItemsParser:
         self._results: list[ToolResult] = []
         """The results of these calls so far."""
         self._row: list[ParsedItem] = []
-        """Consecutive items of the assistant or consecutive results, which become one message."""
+        """Consecutive items of the assistant, consecutive results, or one other item: they become one message."""
 
     def parse(self, raws: Sequence[Raw]) -> None:
         """Parse all items; raise BadRequest with the path of the field."""
         for position, raw in enumerate(raws):
-            parsed = self._parsed(bytes(raw), position, position == len(raws) - 1)
+            parsed = self._parsed(bytes(raw), position)
             self.tools += parsed.tools
-            if self._row and self._row[0].side != parsed.side:
+            if self._row and (self._row[0].side != parsed.side or parsed.side not in ("assistant", "result")):
                 self._end_row()
-            if parsed.message is None:
-                self._row.append(parsed)
-            else:
-                self.messages.append(parsed.message)
-                self.sources.append(parsed.source)
-        if self._row:
-            self._end_row()
+            self._row.append(parsed)
+            if is_trigger(parsed.message) and position < len(raws) - 1:
+                raise bad(f"input[{position}]", "`compaction_trigger` to be the last item")
+        self._end_row()
 
-    def _parsed(self, text: bytes, position: int, is_last: bool) -> ParsedItem:
+    def _parsed(self, text: bytes, position: int) -> ParsedItem:
         cache, key = self._cache, (PROTOCOL, text)
         if cache is not None:
             known: ParsedItem | None = cache.get(key)
@@ -93,15 +90,13 @@ class ItemsParser:
         at = f"input[{position}]"
         shape = parse(_ITEM, text, at)
         kind = _kind(shape, at)
-        if kind == TRIGGER and not is_last:
-            raise bad(at, "`compaction_trigger` to be the last item")
         try:
             parsed = _READ.get(kind, _other)(shape, kind, text)
         except BadRequest as error:
             raise error.within(at) from error
         parsed, depends_on_position = _placed(parsed, position)
-        if parsed.side == "user" or parsed.side == "system":
-            parsed = parsed._replace(message=Message(role=parsed.side, parts=parsed.parts, meta=parsed.meta))
+        role: Role = "user" if parsed.side == "result" else parsed.side
+        parsed = parsed._replace(message=Message(role=role, parts=parsed.parts, meta=parsed.meta))
         if cache is not None and not depends_on_position:
             cache.put(key, parsed, parsed_weight(text))
         return parsed
@@ -112,17 +107,19 @@ class ItemsParser:
         parts = tuple(part for parsed in row for part in parsed.parts)
         texts = [parsed.source for parsed in row if parsed.source is not None]
         source = b",".join(texts) if len(texts) == len(row) else None
+        message = row[0].message if len(row) == 1 else None
         if row[0].side == "assistant":
             self._calls, self._results = parts, []
-            self.messages.append(grouped(self._cache, PROTOCOL, "assistant", parts))
-        else:
+        elif row[0].side == "result":
             results = [part for part in parts if isinstance(part, ToolResult)]
             self._results += results
             if not all(result.call_id for result in results):
                 tools = [parsed.tool for parsed in row]
                 results, self._calls = match_results(results, tools, self._calls, self._results)
-                self._results, source = [], None
-            self.messages.append(grouped(self._cache, PROTOCOL, "user", tuple(results)))
+                self._results, source, message = [], None, None
+            parts = tuple(results)
+        role: Role = "assistant" if row[0].side == "assistant" else "user"
+        self.messages.append(message or grouped(self._cache, PROTOCOL, role, parts))
         self.sources.append(source)
 
 
