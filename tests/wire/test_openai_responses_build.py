@@ -1,13 +1,17 @@
 """Requests of the Responses API, as upstreams get them."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import Raw
 from msgspec.structs import replace
+from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
+from pydantic import TypeAdapter
 
-from tests.cases import PDF, PIXEL
+from tests.cases import COMMON_CASES, PDF, PIXEL
+from tests.codecs import CODECS
 from tests.each import each
 from tieline.model.content import File, Foreign, Image, Message, Text, Thinking, ToolCall, ToolResult
 from tieline.model.errors import BadRequest
@@ -20,6 +24,10 @@ from tieline.wire.openai_responses.recovery import recovered
 from tieline.wire.openai_responses.schema import PROTOCOL
 from tieline.wire.shared.spelling import BuiltRequest, ToolNames
 
+TRANSCRIPTS = Path(__file__).parent.parent / "transcripts"
+UNSUPPORTED = ("documents", "images")
+"""Transcripts with content that only their protocol has."""
+_TYPES: TypeAdapter[Any] = TypeAdapter(ResponseCreateParamsNonStreaming)
 ENCRYPTED = "reasoning.encrypted_content"
 READ = ToolSpec(name="read", description="Read a file.")
 PATCH = ToolSpec(name="patch", freeform=True, meta={"format": {"type": "text"}})
@@ -90,6 +98,33 @@ def test_a_system_text_that_changes_with_every_request_is_left_out() -> None:
     assert sent["instructions"] == "Be brief."
 
 
+def typed(body: bytes) -> None:
+    """Check a request against the types of the official client, which require the detail of images."""
+    request = json.loads(body)
+    request.pop("stream", None)
+    for item in request["input"]:
+        content = item.get("content")
+        for part in content if isinstance(content, list) else []:
+            if part["type"] == "input_image":
+                part.setdefault("detail", "auto")
+    _TYPES.validate_python(request)
+
+
+@each("name", COMMON_CASES)
+def test_every_request_has_the_type_of_the_official_client(name: str) -> None:
+    typed(build_request(COMMON_CASES[name]).body)
+
+
+@each("path", [path for name in ("anthropic", "openai_chat") for path in TRANSCRIPTS.glob(f"{name}/*/request.json")])
+def test_a_recorded_request_of_another_protocol_has_that_type_too(path: Path) -> None:
+    request = CODECS[path.parent.parent.name].parse(path.read_bytes())
+    if path.parent.name in UNSUPPORTED:
+        with pytest.raises(BadRequest, match="does not accept"):
+            build_request(request)
+    else:
+        typed(build_request(request).body)
+
+
 # ── Items ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -126,9 +161,10 @@ def test_131_the_parts_of_an_answer_are_items_in_their_order() -> None:
         {
             "type": "message",
             "id": "msg_7",
+            "status": "completed",
             "phase": "commentary",
             "role": "assistant",
-            "content": [{"type": "output_text", "text": "Let me look."}],
+            "content": [{"type": "output_text", "text": "Let me look.", "annotations": []}],
         },
         {"type": "function_call", "call_id": "call_1", "name": "read", "arguments": "{}"},
         {"type": "custom_tool_call", "call_id": "call_2", "name": "patch", "input": "*** Begin"},
@@ -140,7 +176,7 @@ def test_131_the_parts_of_an_answer_are_items_in_their_order() -> None:
 
 def test_049_reasoning_without_encrypted_content_is_not_sent() -> None:
     assert items(says("assistant", Thinking(text="hm"), Thinking(text="hm", signature="c2ln"), "Hi")) == [
-        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}
+        {"type": "message", "role": "assistant", "content": "Hi"}
     ]
 
 

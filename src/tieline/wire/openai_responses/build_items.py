@@ -176,7 +176,12 @@ class ItemsBuilder:
             self._message(texts)
 
     def _message(self, texts: Sequence[Text]) -> None:
-        self._append("assistant", [_output_text(text) for text in texts], texts[0].meta)
+        """Add a message. Only one with an id may have the parts of an answer, so others are plain text."""
+        out = _message_head(texts[0].meta)
+        if "id" in out or any(text.refusal for text in texts):
+            self.out.append({**out, "role": "assistant", "content": [_output_text(text) for text in texts]})
+        else:
+            self.out += [{**out, "role": "assistant", "content": text.text} for text in texts]
 
     def _thinking(self, thinking: Thinking) -> None:
         """Add a reasoning item. Without its encrypted content it would mean nothing to the upstream."""
@@ -226,12 +231,8 @@ class ItemsBuilder:
     # ── Content ──────────────────────────────────────────────────────────────────────────────────
 
     def _append(self, role: str, content: list[Json | Raw], meta: Meta) -> None:
-        own = _own(meta)
-        out: Json = {"type": "message"}
-        _add_id(out, own)
-        if "phase" in own:
-            out["phase"] = own["phase"]
-        self.out.append({**out, "role": role, "content": content or [{"type": "input_text", "text": ""}]})
+        empty = [{"type": "input_text", "text": ""}]
+        self.out.append({**_message_head(meta), "role": role, "content": content or empty})
 
     def _part(self, part: Part) -> Json | Raw:
         match part:
@@ -259,6 +260,17 @@ def _add_id(item: Json, own: Meta) -> None:
         item["id"] = item_id
 
 
+def _message_head(meta: Meta) -> Json:
+    out: Json = {"type": "message"}
+    own = _own(meta)
+    _add_id(out, own)
+    if "id" in out:
+        out["status"] = "completed"
+    if "phase" in own:
+        out["phase"] = own["phase"]
+    return out
+
+
 def _is_one_message(first: Text, second: Text) -> bool:
     """Return whether two texts are parts of one message: they have the id of its item, or neither has one."""
     return _own(first.meta).get("id") == _own(second.meta).get("id")
@@ -268,12 +280,11 @@ def _input_text(part: Text) -> Json:
     return {"type": "input_text", "text": part.text}
 
 
-def _output_text(part: Text) -> Json | Raw:
+def _output_text(part: Text) -> Json:
     if part.refusal:
         return {"type": "refusal", "refusal": part.text}
-    annotations = _own(part.meta).get("annotations")
-    out: Json = {"type": "output_text", "text": part.text}
-    return out if annotations is None else {**out, "annotations": Raw(annotations.encode())}
+    annotations = _own(part.meta).get("annotations", "[]")
+    return {"type": "output_text", "text": part.text, "annotations": Raw(annotations.encode())}
 
 
 def _image(part: Image) -> Json:
