@@ -17,7 +17,8 @@ from tieline.model.assemble import reason_for
 from tieline.model.events import Event, Failed, Finished, Started, StopReason, Usage
 from tieline.wire.framing.stream_reader import StreamReader
 from tieline.wire.openai_responses.errors import failure
-from tieline.wire.openai_responses.item_assembly import ItemAssembler, Place, Section
+from tieline.wire.openai_responses.item_assembly import ItemAssembler, Place
+from tieline.wire.openai_responses.output_items import Section
 from tieline.wire.openai_responses.schema import (
     ABSENT,
     PROTOCOL,
