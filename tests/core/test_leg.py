@@ -136,7 +136,7 @@ class Recording(Saying):
 
     def __init__(self, protocol: str) -> None:
         super().__init__(HELLO)
-        self.protocol = protocol
+        self.protocols = (protocol,)
         self.started: list[Request] = []
 
     async def start(self, request: Request, host: Host) -> Saying:
