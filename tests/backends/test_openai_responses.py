@@ -13,7 +13,7 @@ from tieline.app.build.upstreams import upstream_backend
 from tieline.app.config import UpstreamSettings
 from tieline.backends.http_api.openai import OpenAIBackend
 from tieline.model.content import Message, Text, Thinking, ToolCall, ToolResult
-from tieline.model.events import Event, Failed, Finished, Note, PartEnd, StopReason
+from tieline.model.events import Event, Failed, Finished, Note, PartEnd, StopReason, source_of
 from tieline.model.ports import Run
 from tieline.model.request import Request
 from tieline.net.client.http import HttpClient
@@ -235,6 +235,30 @@ async def test_r12_a_stream_that_fails_for_that_reason_is_repeated_too(
     events = await stand.run(asks(*HISTORY, stream=True))
     assert events[-1] == Finished(reason=StopReason.END_TURN)
     assert text_in(events) == "Hello"
+
+
+async def test_a_model_without_encrypted_reasoning_is_asked_for_it_only_once(
+    upstream: ModelServer, client: HttpClient
+) -> None:
+    upstream.script(RESPONSES, refused("Encrypted content is not supported with this model."))
+    upstream.default(RESPONSES, whole("responses", HELLO))
+    stand = Stand(upstream, client, api="responses")
+    for request in (asks("Hi"), asks("Hi"), own_request(model="other")):
+        assert text_in(await stand.run(request)) == "Hello"
+    includes = [body.get("include") for body in stand.bodies]
+    assert includes == [["reasoning.encrypted_content"], [], None, ["reasoning.encrypted_content"]]
+
+
+async def test_a_client_of_the_same_protocol_gets_the_bytes_of_the_upstream(
+    upstream: ModelServer, client: HttpClient
+) -> None:
+    answer = streamed("responses", HELLO)
+    upstream.default(RESPONSES, answer)
+    run = await Stand(upstream, client, api="auto").backend.start(own_request(stream=True))
+    sources = [source_of(batch) async for batch in run.leg()]
+    assert b"".join(source.text for source in sources if source is not None) == b"".join(
+        chunk for chunk in answer.all_chunks if isinstance(chunk, bytes)
+    )
 
 
 async def test_both_may_be_needed_for_one_request(upstream: ModelServer, client: HttpClient) -> None:

@@ -379,6 +379,12 @@ def test_what_a_client_of_this_protocol_sent_is_sent_unchanged() -> None:
     assert build_request(own()).notes == ()
 
 
+def test_encrypted_reasoning_is_not_requested_from_an_upstream_that_has_none() -> None:
+    assert build(own(), encrypted_reasoning=False)["include"] == ["message.output_text.logprobs"]
+    assert "include" not in build(own(include=[ENCRYPTED]), encrypted_reasoning=False)
+    assert build(own(include=None))["include"] == [ENCRYPTED]
+
+
 def test_051_reasoning_goes_back_byte_for_byte() -> None:
     item = b'{ "summary": [ {"text":"h\\u006d"} ],"type":"reasoning", "encrypted_content":"e","id":"rs_1"}'
     body = b'{"model":"m","input":[{"role":"user","content":"Hi"},%b,{"role":"user","content":"Go"}]}' % item

@@ -3,13 +3,21 @@
 from collections.abc import Sequence
 from functools import partial
 
+import msgspec
+from msgspec.structs import replace
+
 from tieline.backends.http_api.other_requests import ForwardedAnswer, forward
 from tieline.backends.http_api.replay import ReplayBackend
 from tieline.backends.http_api.upstream import Codec, Upstream
-from tieline.model.events import Headers
+from tieline.model.bounded_cache import BoundedCache
+from tieline.model.events import Failed, Headers
 from tieline.model.request import Request
 from tieline.wire import openai_chat, openai_responses
 from tieline.wire.shared.conversations import ConversationCache
+from tieline.wire.shared.spelling import BuiltRequest
+
+MAX_MODELS = 1000
+"""The most models without encrypted reasoning that are remembered."""
 
 
 def openai_codec(
@@ -30,15 +38,43 @@ def responses_codec(
     headers: Headers, dialect: openai_responses.Dialect, conversations: ConversationCache | None = None
 ) -> Codec:
     """Return the codec for Responses of one upstream."""
+    requests = _ResponsesRequests(dialect, conversations)
     return Codec(
         protocol=openai_responses.PROTOCOL,
         headers=headers,
-        build=partial(openai_responses.build_request, dialect=dialect, cache=conversations),
+        build=requests.build,
         reader=openai_responses.ResponseReader,
         read_reply=openai_responses.read_reply,
         read_error=openai_responses.read_error,
-        recover=openai_responses.recovered,
+        recover=requests.recovered,
     )
+
+
+class _Model(msgspec.Struct):
+    model: str
+
+
+_MODEL = msgspec.json.Decoder(_Model)
+
+
+class _ResponsesRequests:
+    """Builds requests for Responses, and remembers which models have no encrypted reasoning."""
+
+    def __init__(self, dialect: openai_responses.Dialect, conversations: ConversationCache | None) -> None:
+        self._dialect = dialect
+        self._plain_dialect = replace(dialect, encrypted_reasoning=False)
+        self._conversations = conversations
+        self._plain_models: BoundedCache[str, bool] = BoundedCache(MAX_MODELS)
+
+    def build(self, request: Request) -> BuiltRequest:
+        dialect = self._dialect if self._plain_models.get(request.model) is None else self._plain_dialect
+        return openai_responses.build_request(request, dialect, self._conversations)
+
+    def recovered(self, built: BuiltRequest, failed: Failed) -> BuiltRequest | None:
+        changed = openai_responses.recovered(built, failed)
+        if changed is not None and openai_responses.lacks_encryption(failed):
+            self._plain_models.put(_MODEL.decode(built.body).model, True)
+        return changed
 
 
 def headers_for(key: str | None, extra: Headers) -> Headers:

@@ -12,7 +12,7 @@ from tieline.wire.openai_responses.errors import read_error, render_error
 from tieline.wire.openai_responses.names import offered_tools
 from tieline.wire.openai_responses.parse import parse_request
 from tieline.wire.openai_responses.reader import ResponseReader, read_reply
-from tieline.wire.openai_responses.recovery import recovered
+from tieline.wire.openai_responses.recovery import lacks_encryption, recovered
 from tieline.wire.openai_responses.schema import PROTOCOL
 from tieline.wire.openai_responses.writer import KEEP_ALIVE, ResponseWriter, render, render_compaction
 
@@ -25,6 +25,7 @@ __all__ = [
     "ResponseWriter",
     "build_request",
     "echo_of",
+    "lacks_encryption",
     "offered_tools",
     "parse_request",
     "read_error",

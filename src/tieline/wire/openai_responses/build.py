@@ -84,6 +84,8 @@ def _copied(
         settings.pop("include", None)
     elif {*(_WORDS.decode(sent.get("include", _NULL)) or ())} == {*settings.get("include", ())}:
         settings.pop("include", None)  # the same, perhaps in another order
+    else:
+        own |= {"include"}
     out = settings_of(source, settings, own, "input")
     if tools is None or not tools.is_any:
         out.pop("tools", None)

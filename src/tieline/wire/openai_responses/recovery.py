@@ -47,9 +47,14 @@ def recovered(built: BuiltRequest, failed: Failed) -> BuiltRequest | None:
         return _changed(built, _without_reasoning, "the upstream cannot read its earlier reasoning, which was left out")
     if _NO_ITEM.search(failed.message):
         return _changed(built, _without_ids, "the upstream does not know the ids of earlier items, which were left out")
-    if _NOT_ENCRYPTED.search(failed.message):
+    if lacks_encryption(failed):
         return _changed(built, _without_encryption, "the model has no encrypted reasoning, so none was requested")
     return None
+
+
+def lacks_encryption(failed: Failed) -> bool:
+    """Return whether a request failed because the model has no encrypted reasoning."""
+    return _NOT_ENCRYPTED.search(failed.message) is not None
 
 
 def _changed(built: BuiltRequest, change: Change, message: str) -> BuiltRequest | None:
