@@ -1,7 +1,8 @@
 """The real gateway over real HTTP, between the official clients and scripted upstreams.
 
 Gateway and upstreams live in one thread with a loop of its own, so that blocking clients can be tested too. Backends
-are named for what is behind them: `ant` speaks Messages, `oai` speaks Chat Completions, `demo` is the built-in model.
+are named for what is behind them: `ant` speaks Messages, `oai` Chat Completions, `res` Responses, and `demo` is the
+built-in model.
 """
 
 import asyncio
@@ -20,18 +21,20 @@ from tieline.app.config import Config, ServerSettings, UpstreamSettings
 from tieline.app.serve import server_config
 from tieline.model.content import Part, Text, ToolCall
 from tieline.model.events import Event, Failed, StopReason
-from tieline.sim.answers import CHAT, MESSAGES, Dialect, failed, streamed, whole
+from tieline.sim.answers import PATHS, Dialect, failed, streamed, whole
 from tieline.sim.model import Answer, ModelServer, Received
 
 T = TypeVar("T")
-Backend = Literal["ant", "oai"]
+Backend = Literal["ant", "oai", "res"]
 
 KEY = "gateway-key"
 MODEL = "test-model"
 PATIENCE = 60.0
 
-DIALECTS: dict[Backend, Dialect] = {"ant": "anthropic", "oai": "openai"}
-BACKENDS = pytest.mark.parametrize("backend", ["ant", "oai"])
+DIALECTS: dict[Backend, Dialect] = {"ant": "anthropic", "oai": "openai", "res": "responses"}
+BACKENDS = pytest.mark.parametrize("backend", list(DIALECTS))
+FORMAT_FIELDS: dict[Backend, str] = {"ant": "output_config", "oai": "response_format", "res": "text"}
+"""The field of a request with the schema of the answer."""
 
 
 class Stand:
@@ -53,14 +56,12 @@ class Stand:
     def script(self, backend: Backend, *legs: Iterable[Event]) -> str:
         """Let an upstream answer with these legs, streamed or whole as it is asked; the model to ask for."""
         dialect = DIALECTS[backend]
-        path = CHAT if dialect == "openai" else MESSAGES
-        self.upstreams[backend].script(path, *(_as_asked(dialect, list(leg)) for leg in legs))
+        self.upstreams[backend].script(PATHS[dialect], *(_as_asked(dialect, list(leg)) for leg in legs))
         return f"{backend}/{MODEL}"
 
     def answer(self, backend: Backend, *answers: Answer) -> str:
         """Let an upstream answer with exactly this."""
-        path = CHAT if DIALECTS[backend] == "openai" else MESSAGES
-        self.upstreams[backend].script(path, *answers)
+        self.upstreams[backend].script(PATHS[DIALECTS[backend]], *answers)
         return f"{backend}/{MODEL}"
 
     def fail(self, backend: Backend, failure: Failed) -> str:
@@ -121,12 +122,10 @@ async def _live(
     ended = asyncio.Event()
     async with AsyncExitStack() as stack:
         upstreams: dict[Backend, ModelServer] = {
-            "ant": await stack.enter_async_context(ModelServer()),
-            "oai": await stack.enter_async_context(ModelServer()),
+            name: await stack.enter_async_context(ModelServer()) for name in DIALECTS
         }
-        app = build(
-            _config(upstreams, settings), {"TIELINE_KEY": KEY, "ANT_KEY": "ant-secret", "OAI_KEY": "oai-secret"}
-        )
+        keys = {"ANT_KEY": "ant-secret", "OAI_KEY": "oai-secret", "RES_KEY": "res-secret"}
+        app = build(_config(upstreams, settings), {"TIELINE_KEY": KEY, **keys})
         stack.push_async_callback(app.aclose)
         listener = socket.create_server(("127.0.0.1", 0))
         server = uvicorn.Server(server_config(app))
@@ -149,6 +148,14 @@ def _config(upstreams: dict[Backend, ModelServer], settings: dict[str, Any]) -> 
             "oai": UpstreamSettings(
                 kind="openai", base_url=f"{upstreams['oai'].url}/v1", key_env="OAI_KEY", models=(MODEL,), retries=0
             ),
+            "res": UpstreamSettings(
+                kind="openai",
+                api="responses",
+                base_url=f"{upstreams['res'].url}/v1",
+                key_env="RES_KEY",
+                models=(MODEL,),
+                retries=0,
+            ),
         },
     )
 
@@ -165,6 +172,22 @@ def gateway(shared_stand: Stand) -> Iterator[Stand]:
     shared_stand.forget()
     yield shared_stand
     shared_stand.forget()
+
+
+def results_sent(backend: Backend, body: Any) -> list[tuple[str, str]]:
+    """The ids and texts of the tool results that end a request to an upstream."""
+    if backend == "res":
+        outputs = [item for item in body["input"] if item["type"] == "function_call_output"]
+        return [(item["call_id"], item["output"]) for item in outputs]
+    if backend == "oai":
+        return [(item["tool_call_id"], item["content"]) for item in body["messages"] if item["role"] == "tool"]
+    last = body["messages"][-1]["content"]
+    assert [block["type"] for block in last] == ["tool_result"] * len(last)
+    return [(block["tool_use_id"], _text_of(block["content"])) for block in last]
+
+
+def _text_of(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(block["text"] for block in content)
 
 
 # ── Legs the upstreams give ──────────────────────────────────────────────────────────────────────

@@ -11,7 +11,19 @@ from anthropic.types import Message
 from pydantic import BaseModel
 
 from tests.cases import leg
-from tests.e2e.support import BACKENDS, DIALECTS, KEY, READS, READS_BOTH, Backend, Stand, calls, text
+from tests.e2e.support import (
+    BACKENDS,
+    DIALECTS,
+    FORMAT_FIELDS,
+    KEY,
+    READS,
+    READS_BOTH,
+    Backend,
+    Stand,
+    calls,
+    results_sent,
+    text,
+)
 from tieline.model.content import Text, Thinking
 from tieline.model.events import Failed, Finished, StopReason, Usage
 from tieline.sim.answers import streamed
@@ -206,12 +218,7 @@ def test_parallel_calls_and_their_results(client: Anthropic, gateway: Stand, bac
     history[-1]["content"].reverse()  # seen: results in the order of completion
     second = ask(client, mode, model=model, messages=history, tools=TOOLS)
     assert words(second) == "Both are fine."
-    sent = gateway.asked(backend)[-1]["messages"]
-    ids = (
-        [item["tool_call_id"] for item in sent if item["role"] == "tool"]
-        if backend == "oai"
-        else [block["tool_use_id"] for block in sent[-1]["content"]]
-    )
+    ids = [call_id for call_id, _ in results_sent(backend, gateway.asked(backend)[-1])]
     assert ids == ["toolu_1", "toolu_2"]
 
 
@@ -244,15 +251,13 @@ def test_090_an_id_of_another_dialect_is_plain_for_the_client_and_restored_upstr
     client: Anthropic, gateway: Stand, backend: Backend
 ) -> None:
     odd = calls(("functions.clock:0", "clock", ["{}"]))
-    model = (
-        gateway.script("oai", odd, text("Noon.")) if backend == "oai" else gateway.script("ant", READS, text("Noon."))
-    )
+    model = gateway.script(backend, READS if backend == "ant" else odd, text("Noon."))
     first = ask(client, "streamed", model=model, messages=ASK, tools=TOOLS)
     (call_id,) = [block.id for block in first.content if block.type == "tool_use"]
     assert all(letter.isalnum() or letter in "_-" for letter in call_id)
     ask(client, "streamed", model=model, messages=results(first, "12:00"), tools=TOOLS)
-    sent = json.dumps(gateway.asked(backend)[-1]["messages"])
-    assert ("functions.clock:0" if backend == "oai" else "toolu_1") in sent
+    ((sent_id, _),) = results_sent(backend, gateway.asked(backend)[-1])
+    assert sent_id == ("toolu_1" if backend == "ant" else "functions.clock:0")
 
 
 # ── The client's own conveniences ────────────────────────────────────────────────────────────────
@@ -290,7 +295,7 @@ def test_the_tool_runner_falls_back_from_threads_to_the_full_history(
     final = runner.until_done()
     assert "".join(block.text for block in final.content if block.type == "text") == "Both are fine."
     assert len(gateway.asked(backend)) == 2
-    sent = json.dumps(gateway.asked(backend)[-1]["messages"])
+    sent = json.dumps(gateway.asked(backend)[-1])
     assert "the words of a.py" in sent
     assert "the words of b.py" in sent
     assert all("thread" not in body for body in gateway.asked(backend))
@@ -318,7 +323,7 @@ def test_structured_output_is_parsed(client: Anthropic, gateway: Stand, backend:
     parsed = client.messages.parse(model=model, max_tokens=1024, messages=ASK, output_format=Weather)
     assert parsed.parsed_output == Weather(city="Oslo", degrees=3)
     sent = gateway.asked(backend)[0]
-    assert "degrees" in json.dumps(sent["response_format" if backend == "oai" else "output_config"])
+    assert "degrees" in json.dumps(sent[FORMAT_FIELDS[backend]])
 
 
 @BACKENDS

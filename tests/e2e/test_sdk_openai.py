@@ -11,7 +11,19 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletio
 from pydantic import BaseModel
 
 from tests.cases import leg
-from tests.e2e.support import BACKENDS, DIALECTS, KEY, READS, READS_BOTH, Backend, Stand, calls, text
+from tests.e2e.support import (
+    BACKENDS,
+    DIALECTS,
+    FORMAT_FIELDS,
+    KEY,
+    READS,
+    READS_BOTH,
+    Backend,
+    Stand,
+    calls,
+    results_sent,
+    text,
+)
 from tieline.model.content import Text, Thinking
 from tieline.model.events import Failed, Usage
 from tieline.sim.answers import streamed
@@ -188,7 +200,7 @@ def test_a_tool_round_trip(client: OpenAI, gateway: Stand, backend: Backend, mod
     assert (first.calls, first.finish_reason) == ([("read_file", {"path": "README.md"})], "tool_calls")
     second = ask(client, mode, model=model, messages=results(first, "hello"), tools=TOOLS)
     assert (second.message["content"], second.finish_reason) == ("It says hello.", "stop")
-    assert _results_upstream(gateway, backend) == [("toolu_1", "hello")]
+    assert results_sent(backend, gateway.asked(backend)[-1]) == [("toolu_1", "hello")]
 
 
 @BACKENDS
@@ -201,7 +213,7 @@ async def test_a_tool_round_trip_asynchronously(
     assert first.calls == [("read_file", {"path": "a.py"}), ("read_file", {"path": "b.py"})]
     second = await ask_async(async_client, mode, model=model, messages=results(first, "1", "2"), tools=TOOLS)
     assert second.message["content"] == "Both are fine."
-    assert _results_upstream(gateway, backend) == [("toolu_1", "1"), ("toolu_2", "2")]
+    assert results_sent(backend, gateway.asked(backend)[-1]) == [("toolu_1", "1"), ("toolu_2", "2")]
 
 
 @BACKENDS
@@ -212,7 +224,7 @@ def test_parallel_calls_come_with_their_own_index(client: OpenAI, gateway: Stand
     assert first.calls == [("read_file", {"path": "a.py"}), ("read_file", {"path": "b.py"})]
     second = ask(client, mode, model=model, messages=results(first, "1", "2"), tools=TOOLS)
     assert second.message["content"] == "Both are fine."
-    assert _results_upstream(gateway, backend) == [("toolu_1", "1"), ("toolu_2", "2")]
+    assert results_sent(backend, gateway.asked(backend)[-1]) == [("toolu_1", "1"), ("toolu_2", "2")]
 
 
 @BACKENDS
@@ -228,20 +240,6 @@ def test_003_a_tool_without_arguments_is_called_with_an_empty_object(
     assert second.message["content"] == "Noon."
 
 
-def _results_upstream(gateway: Stand, backend: Backend) -> list[tuple[str, str]]:
-    """The tool results of the last request an upstream got."""
-    messages = gateway.asked(backend)[-1]["messages"]
-    if backend == "oai":
-        return [(item["tool_call_id"], item["content"]) for item in messages if item["role"] == "tool"]
-    last = messages[-1]["content"]
-    assert [block["type"] for block in last] == ["tool_result"] * len(last)
-    return [(block["tool_use_id"], _text_of(block["content"])) for block in last]
-
-
-def _text_of(content: Any) -> str:
-    return content if isinstance(content, str) else "".join(block["text"] for block in content)
-
-
 @BACKENDS
 @pytest.mark.parametrize("choice", ["auto", "none", "required", {"type": "function", "function": {"name": "clock"}}])
 def test_every_tool_choice_is_understood_upstream(
@@ -252,6 +250,8 @@ def test_every_tool_choice_is_understood_upstream(
     sent = gateway.asked(backend)[0]["tool_choice"]
     if backend == "oai":
         assert sent == choice
+    elif backend == "res":
+        assert sent == (choice if isinstance(choice, str) else {"type": "function", "name": "clock"})
     else:
         expected = {"auto": "auto", "none": "none", "required": "any"}
         assert sent["type"] == (expected[choice] if isinstance(choice, str) else "tool")
@@ -271,7 +271,7 @@ def test_structured_output_is_parsed(client: OpenAI, gateway: Stand, backend: Ba
     completion = client.chat.completions.parse(model=model, messages=ASK, response_format=Weather)
     assert completion.choices[0].message.parsed == Weather(city="Oslo", degrees=3)
     sent = gateway.asked(backend)[0]
-    assert "degrees" in json.dumps(sent["response_format" if backend == "oai" else "output_config"])
+    assert "degrees" in json.dumps(sent[FORMAT_FIELDS[backend]])
 
 
 @BACKENDS
