@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from tests.catalogue.crossing import PROTOCOLS, Protocol
-from tests.catalogue.serving import CLIENTS, KEY, PATH, Stand, heard, question, says, serving
+from tests.catalogue.serving import BACKENDS, CLIENTS, KEY, PATH, Stand, heard, question, says, serving
 
 LEAKS = ("Traceback", "msgspec", ".py", "Error:", "object at 0x")
 """What only shows in a message when an exception was let through."""
@@ -237,7 +237,7 @@ async def test_an_unknown_model_is_answered_with_the_closest_names(client: Proto
     async with serving(models=("test-model", "test-model-mini", "other")) as stand:
         body = json.dumps(question("oai", stream=stream, model=model)).encode()
         error = await refused(stand, client, body, 404)
-    known = {f"{backend}/{name}" for backend in ("ant", "oai") for name in ("test-model", "test-model-mini", "other")}
+    known = {f"{backend}/{name}" for backend in BACKENDS for name in ("test-model", "test-model-mini", "other")}
     close = error["message"].partition("The closest names are: ")[2].partition(".")[0].split(", ")
     assert len(close) == 3
     assert set(close) <= known
