@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cases import READ, asks, leg, says
 from tests.each import each
@@ -119,17 +120,18 @@ async def test_an_upstream_without_responses_gets_chat_from_then_on(
 
 
 async def test_a_missing_model_does_not_change_the_api(upstream: ModelServer, client: HttpClient) -> None:
-    upstream.script(RESPONSES, failed("responses", Failed(kind="not_found", message="no", status=404)))
+    upstream.script(RESPONSES, failed("responses", NOT_FOUND))
     upstream.script(CHAT, failed("openai", NOT_FOUND))
-    named = Failed(kind="not_found", message="no such model", status=404, code="model_not_found")
-    upstream.script(RESPONSES, failed("responses", named), whole("responses", HELLO))
+    for code in ("model_not_found", "previous_response_not_found"):
+        upstream.script(RESPONSES, failed("responses", replace(NOT_FOUND, code=code)))
+    upstream.script(RESPONSES, whole("responses", HELLO))
     stand = Stand(upstream, client, api="auto")
-    for _ in range(2):
+    for _ in range(3):
         last = (await stand.run(own_request()))[-1]
         assert isinstance(last, Failed)
         assert last.status == 404
     assert text_in(await stand.run(own_request())) == "Hello"
-    assert stand.paths == [RESPONSES, CHAT, RESPONSES, RESPONSES]
+    assert stand.paths == [RESPONSES, CHAT, RESPONSES, RESPONSES, RESPONSES]
 
 
 async def test_if_only_responses_is_configured_a_missing_one_is_an_error(

@@ -11,6 +11,8 @@ from tieline.wire.shared.http_errors import excerpt
 UNREACHABLE = "upstream_unreachable"
 _TRANSIENT_4XX = frozenset({408, 409})
 """Client errors after which a retry can succeed."""
+_MISSING_CODES = (None, "404", "405", "not_found")
+"""The codes of errors about an address that does not exist; most servers give none."""
 _FINAL_KINDS = frozenset[ErrorKind](("bad_request", "unauthorized", "billing", "forbidden", "not_found", "too_large"))
 
 
@@ -48,8 +50,8 @@ def pipe_failed(name: str, error: PipeError) -> Failed:
 
 
 def is_missing(failed: Failed) -> bool:
-    """Return whether the address of an API does not exist; a missing model has the same status."""
-    return failed.status in (404, 405) and failed.code != "model_not_found"
+    """Return whether the address of an API may not exist. A missing model has the same status, but mostly a code."""
+    return failed.status in (404, 405) and failed.code in _MISSING_CODES
 
 
 def web_page(upstream: Upstream, data: bytes) -> Failed:
