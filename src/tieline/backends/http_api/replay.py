@@ -305,10 +305,11 @@ class ReplayLeg:
                 first = [event for event in first if type(event) in _INVISIBLE]
                 first.append(final(failed))
                 break
+            self._close()
             notes += (Note(kind="retry", message=f"attempt {attempts} failed, the next is in {delay:.1f} s"),)
             attempts += 1
             await asyncio.sleep(delay)
-            first = await self._again(built)
+            first = await self._attempt(built)
         return first, built.notes + notes
 
     async def _again(self, built: BuiltRequest) -> list[Event]:
