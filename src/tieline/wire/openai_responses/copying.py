@@ -62,7 +62,7 @@ class CopiedStream:
         self.response = b""
         """The final response, as JSON."""
         self.usage = Usage()
-        self.has_text = self.refused = self.ended = False
+        self.has_content = self.refused = self.ended = False
         self.part: Part | None = None
         """The part of the item that is open, as it began."""
         self.final: Part | None = None
@@ -97,8 +97,8 @@ class CopiedStream:
                 self.part, self.final, self.chunks = event.part, None, []
             case PartEnd():
                 self.final = event.part
-                if isinstance(event.part, Text):
-                    self.has_text, self.refused = True, self.refused or event.part.refusal
+                self.has_content = self.has_content or isinstance(event.part, Text | ToolCall)
+                self.refused = self.refused or (isinstance(event.part, Text) and event.part.refusal)
             case Started():
                 self._model = event.model
             case Usage():

@@ -105,8 +105,8 @@ class ResponseWriter:
         self._summary: list[str] = []
         """The texts of the answer, if it is the summary of a conversation."""
         self._usage = Usage()
-        self._has_text = self._refused = False
-        """Whether the answer contains text, and whether it contains a refusal."""
+        self._has_content = self._refused = False
+        """Whether the answer contains text or calls, and whether it contains a refusal."""
         self._ended = False
         self._copied: CopiedStream | None = None
         """The frames that were copied so far, while all of them are."""
@@ -178,7 +178,7 @@ class ResponseWriter:
         self._copied = None
         self._sequence, self._items, self._count = copied.sequence, copied.items, copied.count
         self._usage, self._ended = copied.usage, copied.ended
-        self._has_text, self._refused = copied.has_text, copied.refused
+        self._has_content, self._refused = copied.has_content, copied.refused
         self._head, self._id = copied.head, copied.id
         if copied.part is None:
             return
@@ -287,7 +287,7 @@ class ResponseWriter:
 
     def _close_text(self, item: OpenItem, part: Text) -> bytes:
         """Write the ends of a message's text; the end of the message is held."""
-        self._has_text = True
+        self._has_content = True
         written = b""
         place = _place(item)
         whole = content_part(part, part.text)
@@ -330,6 +330,7 @@ class ResponseWriter:
             return self._done(item, value)
         if not isinstance(part, ToolCall):
             return b""
+        self._has_content = True
         arguments, tool = final_arguments(part), self._tool(part)
         value = tool_call_item(item.id, part, tool, arguments, status)
         if status != "completed":
@@ -369,7 +370,7 @@ class ResponseWriter:
         reason = "max_output_tokens" if finished.reason in _MAX_TOKENS else None
         written = b""
         if finished.reason is _REFUSAL and not self._refused:
-            if self._has_text and not finished.detail:
+            if self._has_content and not finished.detail:
                 reason = "content_filter"
             else:
                 written = self._refuse(finished.detail or "The model declined to answer.")
