@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from tests.catalogue.crossing import Crossing, Seen
+from tests.shapes import check_stream
 
 
 def assert_arguments(seen: Seen, crossing: Crossing, *texts: str) -> None:
@@ -22,8 +23,10 @@ def assert_in_order(seen: Seen, crossing: Crossing) -> None:
         return
     if crossing.client == "anthropic":
         _assert_blocks(seen.frames)
-    else:
+    elif crossing.client == "openai_chat":
         _assert_chunks(seen.frames)
+    else:
+        check_stream(crossing.client, seen.raw, typed=False)
 
 
 def _assert_blocks(frames: list[dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""An answer on its way through the gateway, as a client of either protocol sees it.
+"""An answer on its way through the gateway, as a client of any protocol sees it.
 
 `cross` takes what an upstream sent, byte for byte, through that protocol's reader and a client protocol's writer, and
 reads the result the way a client would: with a plain JSON parser, not with our own reader, so that a mistake made on
@@ -6,7 +6,7 @@ both sides is seen. Everything that is shown to the client is also checked again
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal, NamedTuple
@@ -14,17 +14,21 @@ from typing import Any, Literal, NamedTuple
 from anthropic.types import Message as AnthropicMessage
 from anthropic.types import RawMessageStreamEvent
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response
 from pydantic import TypeAdapter
 
 from tests.grammar import check
+from tests.shapes import check_stream
 from tieline.model.assemble import fold
 from tieline.model.errors import LegFailed
 from tieline.model.events import Event, Note
-from tieline.wire import anthropic, openai_chat
+from tieline.wire import anthropic, openai_chat, openai_responses
 from tieline.wire.shared.spelling import ToolNames
 
 Protocol = Literal["anthropic", "openai_chat"]
 PROTOCOLS: tuple[Protocol, ...] = ("anthropic", "openai_chat")
+Client = Literal["anthropic", "openai_chat", "openai_responses"]
+CLIENTS: tuple[Client, ...] = (*PROTOCOLS, "openai_responses")
 
 _ANTHROPIC_EVENT: TypeAdapter[RawMessageStreamEvent] = TypeAdapter(RawMessageStreamEvent)
 
@@ -32,14 +36,19 @@ _ANTHROPIC_EVENT: TypeAdapter[RawMessageStreamEvent] = TypeAdapter(RawMessageStr
 class Crossing(NamedTuple):
     """Where an answer goes: to which client protocol, streamed or whole, with arguments in which delivery."""
 
-    client: Protocol
+    client: Client
     stream: bool
     arguments: Literal["buffered", "incremental"] = "buffered"
 
+    @property
+    def asked(self) -> Protocol:
+        """The protocol of the request, for tests that begin with one: that of the client, or a similar one."""
+        return "anthropic" if self.client == "anthropic" else "openai_chat"
+
 
 MODES: tuple[Literal["buffered", "incremental"], ...] = ("buffered", "incremental")
-STREAMS = tuple(Crossing(client, True, mode) for client, mode in product(PROTOCOLS, MODES))
-CROSSINGS = (*STREAMS, *(Crossing(client, False) for client in PROTOCOLS))
+STREAMS = tuple(Crossing(client, True, mode) for client, mode in product(CLIENTS, MODES))
+CROSSINGS = (*STREAMS, *(Crossing(client, False) for client in CLIENTS))
 """Every way to a client."""
 
 
@@ -112,7 +121,7 @@ def cross(
 
 def shown(events: Sequence[Event], crossing: Crossing) -> Seen:
     """What a client sees of a leg."""
-    seen = _anthropic(events, crossing) if crossing.client == "anthropic" else _openai(events, crossing)
+    seen = _SHOW[crossing.client](events, crossing)
     seen.notes = [event for event in events if isinstance(event, Note)]
     return seen
 
@@ -268,6 +277,110 @@ def _anthropic_delta(seen: Seen, delta: dict[str, Any]) -> None:
             seen.calls[-1].pieces.append(delta["partial_json"])
         case _:
             pass
+
+
+# ── Responses, as a client reads it ─────────────────────────────────────────────────────────────
+
+_CHAT_WORDS = {"max_output_tokens": "length", "content_filter": "content_filter"}
+
+
+def _responses(events: Sequence[Event], crossing: Crossing) -> Seen:
+    """What a client sees; the ending and the usage are put in the words of Chat Completions, to compare them."""
+    options = openai_responses.Options(created=1, response_id="resp_1", arguments=crossing.arguments, encrypted=True)
+    seen = Seen()
+    if not crossing.stream:
+        try:
+            seen.raw = openai_responses.render(fold(events), options)
+        except LegFailed as failed:
+            seen.raw = openai_responses.render_error(failed)
+            seen.error = json.loads(seen.raw)["error"]
+            return seen
+        response = json.loads(seen.raw)
+        seen.frames = [response]
+        for item in response["output"]:
+            _responses_item(seen, item)
+        _responses_end(seen, response)
+        return seen
+    writer = openai_responses.ResponseWriter(options)
+    seen.raw = b"".join(writer.write(event) for event in events)
+    check_stream("openai_responses", seen.raw, typed=False)
+    for data in _data_lines(seen.raw):
+        frame = json.loads(data)
+        seen.frames.append(frame)
+        _responses_frame(seen, frame)
+    return seen
+
+
+def _responses_frame(seen: Seen, frame: dict[str, Any]) -> None:
+    match frame["type"].removeprefix("response."):
+        case "output_text.delta":
+            seen.text += frame["delta"]
+            seen.add("text")
+        case "refusal.delta":
+            seen.refusal += frame["delta"]
+        case "reasoning_summary_text.delta":
+            seen.thinking += frame["delta"]
+            seen.add("thinking")
+        case "output_item.added" if frame["item"]["type"] in _RESPONSES_CALLS:
+            item = frame["item"]
+            seen.calls.append(Call(item["call_id"], item["name"], [], len(seen.calls)))
+            seen.add("call")
+        case "function_call_arguments.delta" | "custom_tool_call_input.delta":
+            seen.calls[-1].pieces.append(frame["delta"])
+        case "completed" | "incomplete" | "failed":
+            _responses_end(seen, frame["response"])
+        case _:
+            pass
+
+
+_RESPONSES_CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
+
+
+def _responses_item(seen: Seen, item: dict[str, Any]) -> None:
+    for part in item.get("summary", ()):
+        seen.thinking += part["text"]
+        seen.add("thinking")
+    for part in item.get("content", ()):
+        seen.refusal += part.get("refusal", "")
+        if part.get("text"):
+            seen.text += part["text"]
+            seen.add("text")
+    if item["type"] in _RESPONSES_CALLS:
+        arguments = item[_RESPONSES_CALLS[item["type"]]]
+        seen.calls.append(Call(item["call_id"], item["name"], [arguments], len(seen.calls)))
+        seen.add("call")
+
+
+def _responses_end(seen: Seen, response: dict[str, Any]) -> None:
+    if response["status"] == "failed":
+        seen.error = response["error"]
+        return
+    Response.model_validate(response)
+    usage = response["usage"]
+    seen.usage = {
+        "prompt_tokens": usage["input_tokens"],
+        "completion_tokens": usage["output_tokens"],
+        "total_tokens": usage["total_tokens"],
+        "prompt_tokens_details": usage["input_tokens_details"],
+        "completion_tokens_details": usage["output_tokens_details"],
+    }
+    if response["status"] == "incomplete":
+        for call, item in zip(seen.calls, _call_items(response), strict=True):
+            call.pieces = call.pieces or [item[_RESPONSES_CALLS[item["type"]]]]  # a call that was cut off
+        seen.finish = _CHAT_WORDS[response["incomplete_details"]["reason"]]
+    else:
+        seen.finish = "tool_calls" if seen.calls else "stop"
+
+
+def _call_items(response: dict[str, Any]) -> list[dict[str, Any]]:
+    return [item for item in response["output"] if item["type"] in _RESPONSES_CALLS]
+
+
+_SHOW: dict[Client, Callable[[Sequence[Event], Crossing], Seen]] = {
+    "anthropic": _anthropic,
+    "openai_chat": _openai,
+    "openai_responses": _responses,
+}
 
 
 def _data_lines(raw: bytes) -> list[str]:

@@ -405,8 +405,10 @@ def test_010_a_call_without_a_type_is_shown_with_one(crossing: Crossing, kind: d
     )
     seen = cross(data, "openai_chat", crossing)
     assert_arguments(seen, crossing, '{"x":1}')
-    word = b'"type":"tool_use"' if crossing.client == "anthropic" else b'"type":"function"'
-    assert seen.raw.count(word) == 1
+    word = {"anthropic": b"tool_use", "openai_chat": b"function", "openai_responses": b"function_call"}[crossing.client]
+    # The beginning and the end of an item have its type, and so has the final response.
+    times = 3 if crossing.client == "openai_responses" and crossing.stream else 1
+    assert seen.raw.count(b'"type":"%b"' % word) == times
 
 
 @each("kind", [{}, {"type": None}], ids=str)
@@ -415,8 +417,10 @@ def test_010_a_whole_call_without_a_type_is_shown_with_one(crossing: Crossing, k
     made = {"id": "call_1", "function": {"name": "bash", "arguments": '{"x":1}'}, **kind}
     seen = cross(chat_reply({"tool_calls": [made]}, "tool_calls"), "openai_chat", crossing, whole=True)
     assert_arguments(seen, crossing, '{"x":1}')
-    word = b'"type":"tool_use"' if crossing.client == "anthropic" else b'"type":"function"'
-    assert seen.raw.count(word) == 1
+    word = {"anthropic": b"tool_use", "openai_chat": b"function", "openai_responses": b"function_call"}[crossing.client]
+    # The beginning and the end of an item have its type, and so has the final response.
+    times = 3 if crossing.client == "openai_responses" and crossing.stream else 1
+    assert seen.raw.count(b'"type":"%b"' % word) == times
 
 
 @each("role", ["", "assistant", None])
@@ -432,8 +436,9 @@ def test_011_the_role_is_told_once_however_often_it_came(crossing: Crossing, rol
     )
     seen = cross(data, "openai_chat", crossing)
     assert (seen.text, seen.names) == ("Hello", ["bash"])
-    assert seen.raw.count(b'"role":"assistant"') == 1
-    assert seen.raw.count(b'"role"') == 1
+    if crossing.client != "openai_responses":  # every message has its role there
+        assert seen.raw.count(b'"role":"assistant"') == 1
+        assert seen.raw.count(b'"role"') == 1
     assert_arguments(seen, crossing, "{}")
     assert_in_order(seen, crossing)
 
@@ -441,6 +446,8 @@ def test_011_the_role_is_told_once_however_often_it_came(crossing: Crossing, rol
 @streamed
 def test_011_the_role_stands_in_the_first_chunk(crossing: Crossing) -> None:
     seen = cross(PIECEMEAL["anthropic"], "anthropic", crossing)
+    if crossing.client == "openai_responses":
+        return  # an answer has no role there, but its messages do
     first = seen.frames[0]
     role = first["message"]["role"] if crossing.client == "anthropic" else first["choices"][0]["delta"]["role"]
     assert role == "assistant"

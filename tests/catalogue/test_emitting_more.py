@@ -161,7 +161,8 @@ def test_017_thinking_text_and_calls_of_one_chunk_come_in_that_order(crossing: C
         assert seen.order == ["thinking", "text", "call"]
         assert_arguments(seen, crossing, '{"path":"a"}')
         assert_in_order(seen, crossing)
-        assert seen.raw.count(b"I need the file.") == seen.raw.count(b"Reading.") == 1
+        if crossing.client != "openai_responses":  # the ends of parts and items repeat their text there
+            assert seen.raw.count(b"I need the file.") == seen.raw.count(b"Reading.") == 1
 
 
 ARGUMENTS = '{"path":"a.py","line":3}'
@@ -351,7 +352,7 @@ def test_022_the_input_of_a_call_is_json_to_the_client(
     (call,) = cross(data, upstream, crossing, whole=True).calls
     found = json.loads(call.arguments)
     # What is no object at all may stay so where arguments are text; the text of an object is that object.
-    as_it_came = crossing.client == "openai_chat" and given != '{"path":"a"}' and given is not None
+    as_it_came = crossing.client != "anthropic" and given != '{"path":"a"}' and given is not None
     assert found in ([expected, given] if as_it_came else [expected])
 
 

@@ -222,7 +222,7 @@ def test_090_an_odd_id_is_spelled_alike_in_call_and_result(client: Protocol, ups
 def test_090_an_upstreams_id_goes_to_the_client_and_comes_back(
     upstream: Protocol, crossing: Crossing, call_id: str
 ) -> None:
-    client = crossing.client
+    client = crossing.asked
     seen = cross(upstream_call(upstream, call_id, "read"), upstream, crossing)
     theirs = seen.calls[0].id
     if client == "anthropic":
@@ -287,7 +287,7 @@ def test_092_a_name_is_spelled_alike_in_tools_history_and_choice(
 @every_upstream
 @each("name", ODD_NAMES)
 def test_092_the_client_hears_its_own_spelling(upstream: Protocol, crossing: Crossing, name: str) -> None:
-    client = crossing.client
+    client = crossing.asked
     sent = ask(asking(client, user("hi"), tools=[tool(client, name)]), client, upstream)
     seen = cross(upstream_call(upstream, "c1", sent.names[0]), upstream, crossing, spelled=sent.spelled)
     assert seen.names == [name]
@@ -322,7 +322,7 @@ def test_092_names_that_would_be_spelled_alike_stay_apart(client: Protocol, upst
 def test_093_a_changed_case_or_prefix_is_undone_where_it_is_plain(
     upstream: Protocol, crossing: Crossing, offers: list[str], called: str, expected: str
 ) -> None:
-    client = crossing.client
+    client = crossing.asked
     sent = ask(asking(client, user("hi"), tools=[tool(client, name) for name in offers]), client, upstream)
     seen = cross(upstream_call(upstream, "c1", called), upstream, crossing, spelled=sent.spelled)
     assert seen.names == [expected]
@@ -331,7 +331,7 @@ def test_093_a_changed_case_or_prefix_is_undone_where_it_is_plain(
 @every_crossing
 @every_upstream
 def test_093_a_whole_answer_gets_its_names_back_too(upstream: Protocol, crossing: Crossing) -> None:
-    client = crossing.client
+    client = crossing.asked
     sent = ask(asking(client, user("hi"), tools=[tool(client, "files.read")]), client, upstream)
     call = {"name": "FILES_read", "arguments": "{}"}
     message: Json = {"role": "assistant", "content": None}

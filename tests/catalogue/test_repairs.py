@@ -241,7 +241,7 @@ def test_100_by_default_a_slip_stays_and_is_not_called_truncation(
 ) -> None:
     seen = untouched(call_answer(upstream, "edit", arguments), upstream, crossing)
     assert seen.finish == ("tool_use" if crossing.client == "anthropic" else "tool_calls")
-    if crossing.stream or crossing.client == "openai_chat":
+    if crossing.stream or crossing.client != "anthropic":
         assert seen.arguments == [arguments]
     else:
         assert json.loads(seen.arguments[0]) == {"_invalid_json": arguments}
@@ -302,7 +302,7 @@ def history_of(client: Protocol, times: int, *answers: str) -> tuple[Message, ..
 @every_upstream
 def test_101_a_call_that_goes_in_circles_is_stopped_when_asked_for(upstream: Protocol, crossing: Crossing) -> None:
     data = call_answer(upstream, "edit", '{ "path": "a" }')
-    seen = repaired(data, upstream, crossing, "repeat", history=history_of(crossing.client, 3))
+    seen = repaired(data, upstream, crossing, "repeat", history=history_of(crossing.asked, 3))
     assert seen.calls == []
     assert "3 times in a row" in seen.text
     assert seen.finish == ("end_turn" if crossing.client == "anthropic" else "stop")
@@ -319,7 +319,7 @@ def test_101_anything_short_of_a_circle_passes(
     upstream: Protocol, crossing: Crossing, times: int, answers: tuple[str, ...], arguments: str
 ) -> None:
     data = call_answer(upstream, "edit", arguments)
-    history = history_of(crossing.client, times, *answers)
+    history = history_of(crossing.asked, times, *answers)
     seen = repaired(data, upstream, crossing, "repeat", history=history)
     assert seen.raw == cross(data, upstream, crossing).raw
     assert told(seen) == []
@@ -329,5 +329,5 @@ def test_101_anything_short_of_a_circle_passes(
 @every_upstream
 def test_101_by_default_a_circle_goes_on(upstream: Protocol, crossing: Crossing) -> None:
     data = call_answer(upstream, "edit", '{"path":"a"}')
-    seen = repaired(data, upstream, crossing, *DEFAULT, history=history_of(crossing.client, 9))
+    seen = repaired(data, upstream, crossing, *DEFAULT, history=history_of(crossing.asked, 9))
     assert seen.raw == cross(data, upstream, crossing).raw

@@ -182,6 +182,10 @@ def failed_in_form(seen: Seen, crossing: Crossing) -> dict[str, Any]:
     if not crossing.stream:
         return seen.error
     *_, last = seen.frames
+    if crossing.client == "openai_responses":
+        assert (last["type"], last["response"]["error"]) == ("response.failed", seen.error)
+        assert seen.error.keys() == {"type", "code", "message"}
+        return seen.error
     assert last.get("error") == seen.error
     if crossing.client == "anthropic":
         assert last["type"] == "error"
@@ -321,7 +325,7 @@ COUNTS = {
 def counts(seen: Seen, crossing: Crossing) -> tuple[int, int, int]:
     """Prompt, of that from the cache, and output."""
     usage = seen.usage
-    if crossing.client == "openai_chat":
+    if crossing.client != "anthropic":
         cached = usage["prompt_tokens_details"]["cached_tokens"]
         assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
         return usage["prompt_tokens"], cached, usage["completion_tokens"]

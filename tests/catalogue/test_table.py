@@ -21,9 +21,7 @@ This page is generated from the tests: `pytest tests/catalogue/test_table.py --r
 DONE_GROUPS = 6
 """The groups that concern what is built; the others wait for their protocols."""
 
-NOT_HERE = {
-    112: "Responses",
-}
+NOT_HERE: dict[int, str] = {}
 """Entries of those groups that only a protocol still to come can show."""
 
 
