@@ -263,6 +263,14 @@ def test_131_the_calls_and_results_of_one_answer_stay_together() -> None:
     ]
 
 
+def test_r10_a_result_without_its_call_becomes_text() -> None:
+    lost = Message(role="user", parts=(ToolResult(call_id="gone", content=(Text(text="print(1)"),)),))
+    messages, _ = tidy((Message(role="user", parts=(Text(text="Hi"),)), lost))
+    items = sent(Request(model="m", messages=messages))
+    assert {item["type"] for item in items} == {"message"}
+    assert "print(1)" in json.dumps(items)
+
+
 def test_132_ids_of_items_have_the_prefix_that_the_api_expects_or_are_left_out() -> None:
     call = ToolCall(id="c", name="read", arguments="{}", meta={"openai_responses": {"id": "item_1"}})
     text_part = Text(text="a", meta={"openai_responses": {"id": "msg_1"}})

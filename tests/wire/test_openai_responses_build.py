@@ -273,6 +273,36 @@ def test_calls_and_results_of_openais_own_tools_have_their_own_items() -> None:
     assert sent[1] == {"type": "local_shell_call_output", "call_id": "call_1", "output": "a.py"}
 
 
+def test_112_tools_that_items_define_are_not_defined_twice() -> None:
+    added = {"type": "additional_tools", "role": "developer", "tools": [{**SPAWN, "name": "one"}]}
+    searched = {
+        "type": "tool_search_call",
+        "id": "tsc_1",
+        "call_id": "s",
+        "status": "completed",
+        "execution": "client",
+        "arguments": {"query": "x"},
+    }
+    found = {
+        "type": "tool_search_output",
+        "call_id": "s",
+        "status": "completed",
+        "execution": "client",
+        "tools": [{**SPAWN, "name": "two"}],
+    }
+    said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}
+    given = [added, said, searched, found, said]
+    tools = [{"type": "tool_search", "execution": "client"}]
+    request = own(input=given, tools=tools)
+    for sent in (build(request), build(replace(request, source=None))):
+        assert sent["input"] == given
+        assert sent["tools"] == tools
+    flat = build(request, openai_tools=False)
+    assert [tool["name"] for tool in flat["tools"]] == ["tool_search", "one", "two"]
+    kinds = [item["type"] for item in flat["input"]]
+    assert kinds == ["message", "function_call", "function_call_output", "message"]
+
+
 @each(
     ("choice", "sent"),
     [

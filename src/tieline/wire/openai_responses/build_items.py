@@ -85,7 +85,8 @@ class ItemsBuilder:
                 case Text() if not part.text.startswith(BILLING):
                     texts.append(part)
                 case Foreign(protocol=protocol) if protocol == PROTOCOL:
-                    self.out.append(Raw(part.json.encode()))
+                    if self._dialect.openai_tools:  # otherwise added tools are among the tools
+                        self.out.append(Raw(part.json.encode()))
                 case Foreign(kind=kind) if kind != "tool_addition":  # added tools are among the tools
                     self.notes.append(left_out(kind, "the upstream has no such part in a system message"))
                 case _:
