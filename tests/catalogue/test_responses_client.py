@@ -19,7 +19,7 @@ from tieline.wire.openai_responses import (
     parse_request,
 )
 
-BUILD = {
+BUILD: dict[str, Any] = {
     "openai_chat": openai_chat.build_request,
     "openai_responses": build_request,
     "anthropic": anthropic.build_request,
@@ -89,6 +89,21 @@ def test_112_calls_come_back_with_the_names_and_types_of_the_client() -> None:
         {"query": "mail"},
     )
     assert (read["name"], "namespace" in read) == ("read", False)
+
+
+def test_050_encrypted_reasoning_of_openai_is_not_sent_to_anthropic() -> None:
+    reasoning = {"type": "reasoning", "id": "rs_1", "encrypted_content": "gAAA"}
+    request = parse(
+        {"role": "user", "content": "1"},
+        {**reasoning, "summary": [{"type": "summary_text", "text": "hm"}]},
+        {"role": "assistant", "content": "a"},
+        {"role": "user", "content": "2"},
+    )
+    built = anthropic.build_request(request)
+    assert json.loads(built.body)["messages"][1]["content"] == [{"type": "text", "text": "a"}]
+    assert [note.what for note in built.notes] == ["thinking"]
+    local = json.loads(anthropic.build_request(request, anthropic.Dialect(unsigned_thinking=True)).body)
+    assert local["messages"][1]["content"][0] == {"type": "thinking", "thinking": "hm", "signature": ""}
 
 
 @each("failed", [False, True])

@@ -396,16 +396,6 @@ def test_thoughts_are_forgotten_from_the_front_to_the_end_of_the_turn_with_an_un
     assert kinds(built) == [["text"], ["tool_use"], ["text"], ["redacted_thinking", "thinking", "text"]]
 
 
-def test_a_signature_of_openai_is_never_sent() -> None:
-    foreign = Thinking(text="hm", signature="openai:rs_1:gAAAA")
-    history = (says("user", "1"), says("assistant", foreign, "a"), says("user", "2"))
-    outgoing = build_request(asks(*history))
-    assert kinds(json.loads(outgoing.body)) == [["text"]]
-    assert [note.what for note in outgoing.notes] == ["thinking"]
-    local = json.loads(build_request(asks(*history), Dialect(unsigned_thinking=True)).body)
-    assert local["messages"][1]["content"][0] == {"type": "thinking", "thinking": "hm", "signature": ""}
-
-
 def test_thoughts_stand_before_the_calls_they_led_to() -> None:
     built = sent(
         asks(says("user", "a"), says("assistant", "Hm.", call(), SIGNED), says("user", result()), tools=(READ,))

@@ -108,8 +108,8 @@ def test_content_parts(part: dict[str, Any], expected: Part) -> None:
 
 
 def test_134_the_phase_and_the_id_of_a_message_are_kept() -> None:
-    item = {"type": "message", "id": "msg_1", "role": "assistant", "phase": "commentary"}
-    item["content"] = [{"type": "output_text", "text": "a"}, {"type": "output_text", "text": "b"}]  # type: ignore[assignment]
+    content = [{"type": "output_text", "text": "a"}, {"type": "output_text", "text": "b"}]
+    item = {"type": "message", "id": "msg_1", "role": "assistant", "phase": "commentary", "content": content}
     meta = {PROTOCOL: {"id": "msg_1", "phase": "commentary"}}
     assert parts(item) == (Text(text="a", meta=meta), Text(text="b", meta=meta))
 

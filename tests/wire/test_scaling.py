@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tieline.core.history.tidy import tidy
-from tieline.wire import anthropic, openai_chat
+from tieline.wire import anthropic, openai_chat, openai_responses
 from tieline.wire.shared.json import replace_lone_surrogates
 
 FEW, FACTOR = 2_000, 8
@@ -60,6 +60,7 @@ def test_a_conversation_of_eight_times_the_length_takes_no_more_than_four_times_
         tidy(request.messages)
         openai_chat.build_request(request, openai_chat.Dialect())
         anthropic.build_request(request, anthropic.Dialect())
+        openai_responses.build_request(request, openai_responses.Dialect())
 
     few, many = (body(SHAPES[shape](count)) for count in (FEW, FEW * FACTOR))
     assert seconds(lambda: work(many)) < 4 * FACTOR * seconds(lambda: work(few)) + 0.05
