@@ -267,6 +267,12 @@ def test_024_a_call_that_was_cut_off_never_looks_complete() -> None:
         ]
 
 
+def test_a_call_that_was_cut_off_can_be_left_out() -> None:
+    cut = ToolCall(id="call_2", name="read", arguments='{"pa')
+    events = write(leg(READ, cut, reason=LENGTH), keep_cut_calls=False)
+    assert [item["call_id"] for item in events[-1]["response"]["output"]] == ["call_1"]
+
+
 def test_a_call_with_invalid_arguments_that_was_not_cut_off_reaches_the_client() -> None:
     events = write(leg(ToolCall(id="c", name="read", arguments="{pa}"), READ, reason=StopReason.TOOL_USE))
     assert [item["arguments"] for item in done_items(events)] == ["{pa}", '{"path":"a"}']

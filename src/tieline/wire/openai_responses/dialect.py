@@ -52,6 +52,8 @@ class Options(Value):
     """The client's tools by their neutral name (see `names`)."""
     encrypted: bool = False
     """Whether reasoning items have `encrypted_content`, which the client sends back in its next request."""
+    keep_cut_calls: bool = True
+    """Whether a call that was cut off is an incomplete item of the final response; otherwise it is left out."""
     compaction: bool = False
     """Whether the text of the answer is a summary, and written as one compaction item (see `compaction`)."""
     now: Callable[[], float] | None = None

@@ -334,7 +334,7 @@ class ResponseWriter:
         arguments, tool = final_arguments(part), self._tool(part)
         value = tool_call_item(item.id, part, tool, arguments, status)
         if status != "completed":
-            self._items.append(value)
+            self._items += [value] if self._options.keep_cut_calls else []
             return b""
         if value["type"] not in ("function_call", "custom_tool_call"):
             begun = {**value, "status": "in_progress"}
