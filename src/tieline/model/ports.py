@@ -6,7 +6,7 @@ and a stateless HTTP API all have this interface, so the layers above need not k
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from tieline.model.content import NO_META, File, Image, Meta, ToolCall, ToolResult, Value
 from tieline.model.events import Batch, Diff, Headers, Note, Plan
