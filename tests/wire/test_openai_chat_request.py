@@ -387,7 +387,8 @@ def test_111_a_custom_tool_keeps_its_format() -> None:
     form = {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: x"}}
     custom = {"type": "custom", "custom": {"name": "patch", "description": "d", "format": form}}
     request = parse(tools=[custom])
-    assert request.tools == (ToolSpec(name="patch", description="d", freeform=True, meta={"format": form}),)
+    flat = {"type": "grammar", "syntax": "lark", "definition": "start: x"}
+    assert request.tools == (ToolSpec(name="patch", description="d", freeform=True, meta={"format": flat}),)
     assert sent(request, freeform_tools=True)["tools"] == [custom]
 
 

@@ -117,6 +117,8 @@ class Request(Value):
     incremental_calls: bool = False
     """Whether a streaming client receives the arguments of a call before they are complete. If not, an answer that
     breaks off in the middle of a call can be retried, because the client has not seen the call."""
+    incremental_freeform: bool = False
+    """The same for the text of freeform calls, if the client receives it earlier than other arguments."""
     usage_in_stream: bool = True
     """Whether a streaming client asked for token counts. The gateway always requests them from the upstream."""
     user: str | None = None

@@ -265,10 +265,15 @@ class ReplayLeg:
             return True
         for event in islice(events, start, None):
             if type(event) is PartStart:
-                self._in_call = self._hides_calls and type(event.part) is ToolCall
+                part = event.part
+                self._in_call = self._hides_calls and type(part) is ToolCall and not self._shows(part)
             elif type(event) not in _INVISIBLE and not (self._in_call and type(event) in _CALL_EVENTS):
                 return False
         return True
+
+    def _shows(self, call: ToolCall) -> bool:
+        """Return whether the client sees a call before it is complete."""
+        return call.freeform and self._request.incremental_freeform
 
     async def _more(self) -> list[Event]:
         """Wait for the next events of the stream and return them, or an empty list once the leg has ended."""

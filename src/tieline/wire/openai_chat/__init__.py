@@ -8,7 +8,7 @@ uses `build_request` (in build*), `ResponseReader` and `read_reply` (in reader).
 from tieline.wire.openai_chat.build import build_request
 from tieline.wire.openai_chat.dialect import Dialect, Options
 from tieline.wire.openai_chat.errors import read_error, render_error
-from tieline.wire.openai_chat.parse import is_legacy, parse_request
+from tieline.wire.openai_chat.parse import ResponsesBody, is_legacy, parse_request
 from tieline.wire.openai_chat.reader import ResponseReader, read_reply
 from tieline.wire.openai_chat.schema import PROTOCOL
 from tieline.wire.openai_chat.writer import KEEP_ALIVE, ResponseWriter, render
@@ -20,6 +20,7 @@ __all__ = [
     "Options",
     "ResponseReader",
     "ResponseWriter",
+    "ResponsesBody",
     "build_request",
     "is_legacy",
     "parse_request",

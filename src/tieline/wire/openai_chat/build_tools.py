@@ -11,6 +11,7 @@ from tieline.wire.openai_chat.build_messages import NO_MARKS, Json
 from tieline.wire.openai_chat.dialect import Dialect
 from tieline.wire.openai_chat.schema import PROTOCOL
 from tieline.wire.shared.conversations import ConversationCache
+from tieline.wire.shared.freeform import nested_format
 from tieline.wire.shared.json import encode
 from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description, fit_schema
 from tieline.wire.shared.sources import covers, member_of
@@ -114,7 +115,7 @@ def _custom(tool: ToolSpec, name: str) -> Json:
     if tool.description:
         custom["description"] = tool.description
     if "format" in tool.meta:
-        custom["format"] = _format(tool.meta["format"])
+        custom["format"] = nested_format(tool.meta["format"])
     return custom
 
 

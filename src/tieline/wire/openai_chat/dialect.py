@@ -44,9 +44,14 @@ class Options(Value):
     created: int = 0
     arguments: Literal["buffered", "incremental"] = "buffered"
     usage: bool = True
-    reasoning: Literal["reasoning_content", "reasoning", "none"] | None = None
-    """The field for thinking. None means the field that an upstream of this protocol used, otherwise
-    reasoning_content."""
+    reasoning: Literal["reasoning_content", "reasoning", "none", "think"] | None = None
+    """The field for thinking; `think` writes it into the content (see `think_tags`). None means the field that an
+    upstream of this protocol used, otherwise reasoning_content."""
+    freeform: Literal["custom", "function"] = "custom"
+    """How to write the call of a freeform tool: `function` is for a client that knows only function calls. It gets the
+    text as the arguments, without waiting for the end of the call."""
+    id_limit: int | None = None
+    """The length above which the id of a call is replaced by a hash of it."""
     legacy: bool = False
     """Whether to write the call as `function_call`, for a client that offered `functions`: at most one call."""
 

@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import astuple, replace
 
-from tieline.model.content import Message, Text
 from tieline.model.errors import BadRequest
 from tieline.model.request import Effort, OutputFormat, Reasoning, Request, RequestSource, Sampling, ToolChoice
 from tieline.wire.openai_chat.parse_messages import ChatMessagesParser
@@ -24,8 +23,10 @@ from tieline.wire.openai_chat.schema import (
     RequestShape,
     SamplingFields,
 )
+from tieline.wire.shared.blocks import read_system
 from tieline.wire.shared.conversations import MIN_CACHED_BODY, ConversationCache
 from tieline.wire.shared.fields import bad
+from tieline.wire.shared.freeform import restore_calls
 from tieline.wire.shared.json import encode, parse, parse_object, replace_lone_surrogates
 
 _decode_known = msgspec.json.Decoder(RequestShape).decode
@@ -38,10 +39,26 @@ _NO_REASONING = Reasoning()
 _NO_CHOICE = ToolChoice()
 
 
+class ResponsesBody(BadRequest):
+    """The body has no messages but `input`, as in the Responses API, whose parser can parse it.
+
+    `usage` says whether the client asked for token counts in the stream, in the way of this protocol.
+    """
+
+    def __init__(self, usage: bool) -> None:
+        super().__init__("`messages`: expected an array of at least one message, got `input` instead", "messages")
+        self.usage = usage
+
+
 def parse_request(body: bytes, cache: ConversationCache | None = None) -> Request:
-    """Parse a request body. Raise BadRequest with the path of the field if it is invalid."""
+    """Parse a request body. Raise BadRequest with the path of the field if it is invalid.
+
+    Raise ResponsesBody for the body of another API.
+    """
     try:
         return _parse(body, cache)
+    except ResponsesBody:
+        raise
     except BadRequest:
         repaired = replace_lone_surrogates(body)
         if repaired == body:
@@ -59,15 +76,19 @@ def _parse(body: bytes, cache: ConversationCache | None) -> Request:
         cache = None
     shape, unknown = _decode(body)
     if not shape.messages:
+        if unknown.get("input", _NULL) != _NULL:
+            raise ResponsesBody(_wants_usage(shape))
         raise bad("messages", "an array of at least one message")
     parser = ChatMessagesParser(cache)
     parser.parse(shape.messages)
-    system = _system(unknown.pop("system")) if "system" in unknown else ()
+    tools = parse_tools(shape, cache) if shape.tools or shape.functions else ()
+    restore_calls(parser.messages, parser.sources, tools, cache)
+    system = read_system(unknown.pop("system")) if "system" in unknown else ()
     untranslated = astuple(shape)[THE_UNTRANSLATED]
     request = Request(
         model=shape.model or "",
         messages=(*system, *parser.messages),
-        tools=parse_tools(shape, cache) if shape.tools or shape.functions else (),
+        tools=tools,
         tool_choice=parse_choice(shape) if _has_choice(shape) else _NO_CHOICE,
         sampling=_sampling(shape),
         reasoning=_reasoning(shape),
@@ -100,21 +121,6 @@ def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:
 
 
 # ── Fields other than the messages ───────────────────────────────────────────────────────────────
-
-
-def _system(raw: Raw) -> tuple[Message, ...]:
-    """Parse a top-level system prompt, which some editors send: a string, or a list of text blocks."""
-    try:
-        system = msgspec.json.decode(raw, type=str | list[_SystemText] | None)
-    except msgspec.DecodeError as error:
-        raise bad("system", "a string or an array of text blocks") from error
-    texts = [system] if isinstance(system, str) else [block.text for block in system or ()]
-    parts = tuple(Text(text=text) for text in texts if text)
-    return (Message(role="system", parts=parts),) if parts else ()
-
-
-class _SystemText(msgspec.Struct):
-    text: str
 
 
 def _extra(shape: RequestShape, untranslated: tuple[Raw, ...], unknown: dict[str, Raw]) -> dict[str, Raw]:

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from tieline.model.content import NO_META, File, Foreign, Image, Meta, Part, Text, Thinking, ToolCall, ToolResult
-from tieline.wire.openai_chat.schema import PROTOCOL, Content, PartShape
+from tieline.model.content import NO_META, File, Foreign, Image, Meta, Part, Text
+from tieline.wire.openai_chat.schema import PROTOCOL, PartShape
+from tieline.wire.shared.blocks import BLOCKS, Content, read_block
 from tieline.wire.shared.fields import bad, checked_base64, data_url, json_text
 from tieline.wire.shared.json import encode, parse
 from tieline.wire.shared.unsupported import placed
 
 _PART = msgspec.json.Decoder(PartShape)
-_NULL = Raw(b"null")
 
 
 def content_parts(content: Content, at: str = "content") -> list[Part]:
@@ -123,48 +123,15 @@ def _foreign(shape: PartShape, raw: Raw, at: str) -> Part:
     return placed(Foreign(protocol=PROTOCOL, kind=shape.type or "", json=json_text(raw)), at)
 
 
-def _source(shape: PartShape, _raw: Raw, at: str) -> Part:
-    """Parse an image or document block of Anthropic's API."""
-    source = shape.source
-    if source is None:
-        raise bad(f"{at}.source", "an object")
-    kind: Any = Image if shape.type == "image" else File
-    names = {} if shape.type == "image" or shape.title is None else {"name": shape.title}
-    match source.type:
-        case "base64":
-            data = checked_base64(source.data, f"{at}.source.data")
-            part: Part = kind(media_type=source.media_type or "", data=data, meta=_meta(shape), **names)
-        case "url" if source.url:
-            part = kind(url=source.url, meta=_meta(shape), **names)
-        case "text" if shape.type == "document" and source.data is not None:
-            part = Text(text=source.data, meta=_meta(shape))
-        case _:
-            raise bad(f"{at}.source.type", "base64 or url, with its data or url")
-    return part
+def _block(_shape: PartShape, raw: Raw, at: str) -> Part:
+    """Parse a block of Anthropic's API."""
+    return read_block(raw, at, result_parts)
 
 
-def _tool_use(shape: PartShape, _raw: Raw, at: str) -> Part:
-    if not shape.name:
-        raise bad(f"{at}.name", "the name of a tool")
-    arguments = json_text(shape.input) if shape.input and shape.input != _NULL else "{}"
-    return ToolCall(id=shape.id or "", name=shape.name, arguments=arguments, meta=_meta(shape))
-
-
-def _tool_result(shape: PartShape, _raw: Raw, at: str) -> Part:
-    return ToolResult(
-        call_id=shape.tool_use_id or "",
-        content=result_parts(shape.content, f"{at}.content"),
-        is_error=bool(shape.is_error),
-        meta=_meta(shape),
-    )
-
-
-def _thinking(shape: PartShape, raw: Raw, _at: str) -> Part:
-    if shape.type == "redacted_thinking":
-        return Thinking(redacted=True, signature=shape.data)
+def _thinking(shape: PartShape, raw: Raw, at: str) -> Part:
     if isinstance(shape.thinking, list):
         return Foreign(protocol=PROTOCOL, kind="thinking", json=json_text(raw))
-    return Thinking(text=shape.thinking or "", signature=shape.signature)
+    return read_block(raw, at, result_parts)
 
 
 _KINDS: dict[str, Callable[[PartShape, Raw, str], Part]] = {
@@ -179,12 +146,8 @@ _KINDS: dict[str, Callable[[PartShape, Raw, str], Part]] = {
     "input_image": _image_url,
     "audio_url": _foreign,
     "video_url": _foreign,
-    "image": _source,
-    "document": _source,
-    "tool_use": _tool_use,
-    "tool_result": _tool_result,
+    **dict.fromkeys(BLOCKS, _block),
     "thinking": _thinking,
-    "redacted_thinking": _thinking,
 }
 _COMMON_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _RESULT_KINDS = frozenset({"text", "input_text", "output_text", "image_url", "input_image", "image", "document"})

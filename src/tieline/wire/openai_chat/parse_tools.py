@@ -26,6 +26,7 @@ from tieline.wire.openai_chat.schema import (
 )
 from tieline.wire.shared.conversations import ConversationCache, cached
 from tieline.wire.shared.fields import bad
+from tieline.wire.shared.freeform import flat_format
 from tieline.wire.shared.json import parse
 
 LEGACY = "legacy"
@@ -110,6 +111,9 @@ def _flat(tool: ToolShape) -> ToolSpec:
             if tool.name is None:
                 raise bad("function", "an object with a name")
             return _from_schema(tool, tool.parameters, "parameters")
+        case _ if tool.name and tool.parameters:
+            # Some versions of Cursor's editor send functions under other types. No tool of an upstream has parameters.
+            return _from_schema(tool, tool.parameters, "parameters")
         case _:
             return ToolSpec(name=_hosted_name(tool), hosted=tool.type, meta=_meta(tool.cache_control))
 
@@ -133,7 +137,7 @@ def _from_schema(tool: ToolShape, schema: Raw, field: str) -> ToolSpec:
 def _freeform(spec: CustomSpec, below: str) -> ToolSpec:
     if not spec.name:
         raise bad(f"{below}name", "the name of a tool")
-    meta = {"format": spec.format} if spec.format is not None else NO_META
+    meta = {"format": flat_format(spec.format)} if spec.format is not None else NO_META
     return ToolSpec(name=spec.name, description=spec.description or "", freeform=True, meta=meta)
 
 

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Raw
 
+from tieline.wire.shared.blocks import Content
+
 PROTOCOL = "openai_chat"
 
 STATE_FIELDS = ("reasoning_details", "thinking_blocks", "extra_content")
@@ -36,20 +38,8 @@ class FileRef(Shape):
     filename: str | None = None
 
 
-class Source(Shape):
-    """The source of an image or document, as in Anthropic's API."""
-
-    type: str | None = None
-    media_type: str | None = None
-    data: str | None = None
-    url: str | None = None
-
-
-Content = str | list[Raw] | dict[str, Raw] | float | int | bool | None
-
-
 class PartShape(Shape):
-    """A content part. The fields from `source` on are those of Anthropic's blocks, which some editors send."""
+    """A content part. Blocks of Anthropic's API, which some editors send, are decoded by `wire.shared.blocks`."""
 
     type: str | None = None
     text: str | None = None
@@ -60,18 +50,7 @@ class PartShape(Shape):
     document_url: str | None = None
     document_name: str | None = None
     cache_control: dict[str, Any] | None = None
-
-    source: Source | None = None
-    title: str | None = None
-    id: str | None = None
-    name: str | None = None
-    input: Raw = ABSENT
-    tool_use_id: str | None = None
-    content: Content = None
-    is_error: bool | None = None
     thinking: str | list[Raw] | None = None
-    signature: str | None = None
-    data: str | None = None
 
 
 class FunctionShape(Shape):

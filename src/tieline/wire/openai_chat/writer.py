@@ -2,7 +2,8 @@
 
 All chunks of a stream have the same id, time and model; only the first one has the role. Calls are numbered from 0. The
 first delta of a call has its id, type and name. With *buffered* arguments, a second delta has all arguments, because
-some clients run a call as soon as the arguments so far are valid JSON.
+some clients run a call as soon as the arguments so far are valid JSON. The text of a freeform call is not JSON; for
+clients that know only function calls it is written as arguments, and never held back.
 
 Frames of an upstream of the same protocol are written unchanged (see `model.source`), if their meaning is unchanged.
 """
@@ -30,8 +31,10 @@ from tieline.model.source import AnswerSource
 from tieline.wire.openai_chat.dialect import Options
 from tieline.wire.openai_chat.errors import render_failed
 from tieline.wire.openai_chat.schema import PROTOCOL, STATE_FIELDS
+from tieline.wire.openai_chat.think_tags import ThinkTags, tagged_parts
 from tieline.wire.shared.json import decode_any, encode, one_line
 from tieline.wire.shared.sources import completed, first_frame, merged, with_model
+from tieline.wire.shared.spelling import short_id
 
 KEEP_ALIVE = b": keep-alive\n"
 """A comment without a blank line, because some clients would treat the blank line as the end of an event."""
@@ -80,6 +83,7 @@ class ResponseWriter:
     def __init__(self, options: Options = _DEFAULT) -> None:
         self._options = options
         self._reasoning = (options.reasoning or "reasoning_content").encode()
+        self._tags = ThinkTags() if options.reasoning == "think" else None
         self._model = ""
         self._extra: dict[str, Raw] = {}
         """Other members of the upstream's first chunk, which are repeated in every chunk."""
@@ -93,6 +97,8 @@ class ResponseWriter:
         self._calls = 0
         self._lacks_arguments = False
         """Whether no arguments of the open call were written yet."""
+        self._in_converted = False
+        """Whether the open part is a freeform call that is written as a function call."""
         self._state = NO_META
         """The `meta` with the provider state that was written at the start of the open call."""
         self._refused = False
@@ -101,6 +107,8 @@ class ResponseWriter:
 
     def write_all(self, batch: Sequence[Event]) -> bytes:
         """Return the bytes to send for a batch. The upstream's frames are copied if possible."""
+        if self._tags is not None:
+            batch = self._tags.tagged(batch)
         source = source_of(batch)
         if source is not None and source.protocol == PROTOCOL and source.is_stream:
             if not self._head:
@@ -112,11 +120,11 @@ class ResponseWriter:
     def _may_copy(self, batch: Sequence[Event]) -> bool:
         """Return whether the frames of a batch may be written unchanged."""
         options = self._options
-        if options.legacy or options.reasoning is not None:
+        if options.legacy or options.reasoning is not None or self._in_converted:
             return False
         for event in batch:
             if type(event) is PartStart:
-                if type(event.part) is ToolCall and options.arguments == "buffered":
+                if type(event.part) is ToolCall and self._changes(event.part):
                     return False
             elif type(event) is Finished and not options.usage:
                 return False
@@ -179,18 +187,31 @@ class ResponseWriter:
         if self._options.legacy and self._calls:
             self._around = _NOTHING
             return b""
-        self._around = self._arguments(call) if self._options.arguments == "incremental" else _NOTHING
+        self._in_converted = self._converts(call)
+        is_incremental = self._options.arguments == "incremental" or self._in_converted
+        self._around = self._arguments(call) if is_incremental else _NOTHING
         if self._options.legacy:
             return self._delta + _LEGACY_START % encode(call.name) + self._tail
-        start = _CUSTOM_START if call.freeform else _FUNCTION_START
+        start = _CUSTOM_START if call.freeform and not self._in_converted else _FUNCTION_START
         self._state = call.meta
         state = _state(call.meta) if call.meta else b""
-        return self._delta + start % (self._calls, encode(call.id), encode(call.name), state) + self._tail
+        return (
+            self._delta + start % (self._calls, encode(_id(call, self._options)), encode(call.name), state) + self._tail
+        )
+
+    def _changes(self, call: ToolCall) -> bool:
+        """Return whether the client gets the start of a call in another form than an upstream of this protocol sent."""
+        options = self._options
+        return options.arguments == "buffered" or self._converts(call) or _id(call, options) != call.id
+
+    def _converts(self, call: ToolCall) -> bool:
+        """Return whether this is a freeform call that the client gets as a function call."""
+        return call.freeform and self._options.freeform == "function"
 
     def _arguments(self, call: ToolCall) -> tuple[bytes, bytes]:
         if self._options.legacy:
             return self._delta + _LEGACY_ARGUMENTS, b"}" + self._tail
-        delta = _CUSTOM_INPUT if call.freeform else _FUNCTION_ARGUMENTS
+        delta = _CUSTOM_INPUT if call.freeform and not self._converts(call) else _FUNCTION_ARGUMENTS
         return self._delta + delta % self._calls, b"}}]" + self._tail
 
     def _end(self, event: PartEnd) -> bytes:
@@ -206,6 +227,7 @@ class ResponseWriter:
                     self._delta + b'"tool_calls":[{"index":%d%b}]' % (self._calls, _state(part.meta)) + self._tail
                 )
             self._calls += 1
+            self._in_converted = False
         self._around = _NOTHING
         return written
 
@@ -248,7 +270,7 @@ def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
     """Return the response body for a complete reply."""
     source, finished = reply.source, reply.finished
     is_own = source is not None and source.protocol == PROTOCOL and not source.is_stream
-    if source is not None and is_own and source.is_exact and not options.legacy and options.reasoning is None:
+    if source is not None and is_own and source.is_exact and _may_copy(reply, options):
         return merged({"model": reply.model}, source)
     body = _WHOLE % (
         encode(reply.id),
@@ -262,18 +284,27 @@ def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
     return body if source is None or not is_own else completed(decode_any(body), source, _TRANSLATED)
 
 
+def _may_copy(reply: Reply, options: Options) -> bool:
+    """Return whether a reply of an upstream of this protocol may be sent unchanged."""
+    if options.legacy or options.reasoning is not None:
+        return False
+    calls = [part for part in reply.parts if type(part) is ToolCall]
+    has_changes = options.freeform == "function" and any(call.freeform for call in calls)
+    return not has_changes and all(_id(call, options) == call.id for call in calls)
+
+
 def _message(parts: Sequence[Part], finished: Finished, options: Options) -> bytes:
     content: str | None = None
     refusal = thinking = ""
     calls = []
-    for part in parts:
+    for part in tagged_parts(parts) if options.reasoning == "think" else parts:
         if type(part) is Text:
             if part.refusal:
                 refusal += part.text
             else:
                 content = part.text if content is None else content + part.text
         elif type(part) is ToolCall:
-            calls.append(_call(part))
+            calls.append(_call(part, options))
         elif type(part) is Thinking and not part.redacted:
             thinking += part.text
     if content is None and not calls:
@@ -301,16 +332,21 @@ def _finish_reason(finished: Finished, options: Options) -> bytes:
     return b'"function_call"' if options.legacy and finished.reason is _TOOL_USE else reason
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
+def _call(call: ToolCall, options: Options) -> dict[str, Any]:
     state = {name: Raw(text.encode()) for name, text in state_of(call.meta).items()} if call.meta else {}
-    if call.freeform:
-        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}, **state}
+    call_id = _id(call, options)
+    if call.freeform and options.freeform == "custom":
+        return {"id": call_id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}, **state}
     return {
-        "id": call.id,
+        "id": call_id,
         "type": "function",
         "function": {"name": call.name, "arguments": _final_arguments(call)},
         **state,
     }
+
+
+def _id(call: ToolCall, options: Options) -> str:
+    return call.id if options.id_limit is None else short_id(call.id, options.id_limit)
 
 
 def _state(meta: Meta) -> bytes:

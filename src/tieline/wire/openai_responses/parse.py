@@ -25,8 +25,10 @@ from tieline.wire.openai_responses.schema import (
     RequestShape,
     TextShape,
 )
+from tieline.wire.shared.blocks import read_system
 from tieline.wire.shared.conversations import MIN_CACHED_BODY, ConversationCache, cached
 from tieline.wire.shared.fields import bad, json_text
+from tieline.wire.shared.freeform import restore_calls
 from tieline.wire.shared.json import encode, parse, parse_object, replace_lone_surrogates
 
 ENCRYPTED = "reasoning.encrypted_content"
@@ -61,12 +63,16 @@ def _parse(body: bytes, cache: ConversationCache | None) -> Request:
         cache = None
     shape, unknown = _decode(body)
     parser = ItemsParser(cache)
+    if "system" in unknown:
+        parser.add_system(read_system(unknown.pop("system")))
     _read_input(shape, parser, cache)
+    tools = parse_tools(shape.tools, parser.tools, cache)
+    restore_calls(parser.messages, parser.sources, tools, cache)
     has_choice = shape.tool_choice is not None or shape.parallel_tool_calls is not None
     request = Request(
         model=shape.model or "",
         messages=tuple(parser.messages),
-        tools=parse_tools(shape.tools, parser.tools, cache),
+        tools=tools,
         tool_choice=parse_choice(shape) if has_choice else _NO_CHOICE,
         sampling=Sampling(max_tokens=shape.max_output_tokens, temperature=shape.temperature, top_p=shape.top_p),
         reasoning=_reasoning(shape.reasoning),

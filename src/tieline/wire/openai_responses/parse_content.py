@@ -1,6 +1,7 @@
 """Parse the content of a client's items: the parts of messages, and the outputs of tools.
 
-Besides the parts of the spec, those of Chat Completions are accepted: some clients send them on this route.
+Besides the parts of the spec, those of Chat Completions and the blocks of Anthropic's API are accepted: some clients
+send them on this route.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from msgspec import Raw
 
 from tieline.model.content import NO_META, File, Foreign, Image, Meta, Part, Text
 from tieline.wire.openai_responses.schema import PROTOCOL, Content, FileRef, PartShape
+from tieline.wire.shared.blocks import BLOCKS, read_block
 from tieline.wire.shared.fields import bad, checked_base64, data_url, json_text
 from tieline.wire.shared.json import encode, parse
 from tieline.wire.shared.unsupported import placed
@@ -114,6 +116,11 @@ def _file(shape: PartShape, raw: Raw, meta: Meta, at: str) -> Part:
     return part if media_type == "application/pdf" or media_type.startswith("text/") else placed(part, at)
 
 
+def _block(_shape: PartShape, raw: Raw, _meta: Meta, at: str) -> Part:
+    """Parse a block of Anthropic's API."""
+    return read_block(raw, at, output_parts)
+
+
 def _foreign(shape: PartShape, raw: Raw, _meta: Meta, at: str) -> Part:
     if not shape.type:
         raise bad(f"{at}.type", "the type of a content part")
@@ -130,5 +137,6 @@ _KINDS: dict[str, Callable[[PartShape, Raw, Meta, str], Part]] = {
     "image_url": _image,
     "input_file": _file,
     "file": _file,
+    **dict.fromkeys(BLOCKS, _block),
 }
-_OUTPUT_KINDS = frozenset(_KINDS) - {"refusal"}
+_OUTPUT_KINDS = frozenset(_KINDS) - {"refusal", "tool_use", "tool_result", "thinking", "redacted_thinking"}

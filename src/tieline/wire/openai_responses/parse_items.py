@@ -69,6 +69,11 @@ class ItemsParser:
         self._row: list[ParsedItem] = []
         """Consecutive items of the assistant, consecutive results, or one other item: they become one message."""
 
+    def add_system(self, messages: Sequence[Message]) -> None:
+        """Add system messages that are not items."""
+        self.messages += messages
+        self.sources += [None] * len(messages)
+
     def parse(self, raws: Sequence[Raw]) -> None:
         """Parse all items; raise BadRequest with the path of the field."""
         for position, raw in enumerate(raws):

@@ -18,6 +18,7 @@ from tieline.wire.openai_responses.names import flat_name, namespace_of
 from tieline.wire.openai_responses.schema import PROTOCOL, AllowedTool, ChoiceShape, RequestShape, ToolShape
 from tieline.wire.shared.conversations import ConversationCache, cached
 from tieline.wire.shared.fields import bad
+from tieline.wire.shared.freeform import flat_format
 from tieline.wire.shared.json import decode_any, parse
 
 _RAWS = msgspec.json.Decoder(list[Raw] | None)
@@ -71,12 +72,19 @@ def _specs(raw: Raw, at: str, namespace: str | None) -> Iterator[ToolSpec]:
 
 
 def _spec(shape: ToolShape, raw: Raw, namespace: str | None) -> ToolSpec:
+    if shape.function is not None:
+        return _function(shape.function, raw, namespace, "function.")
+    if shape.custom is not None:
+        return _freeform(shape.custom, namespace)
+    if shape.input_schema:
+        return _function(shape, raw, namespace, "")
     match shape.type:
         case "function" | None:
-            nested = shape.function
-            return _function(shape if nested is None else nested, raw, namespace, "" if nested is None else "function.")
+            return _function(shape, raw, namespace, "")
         case "custom":
             return _freeform(shape, namespace)
+        case _ if shape.name and shape.parameters:
+            return _function(shape, raw, namespace, "")  # some editors send functions under other types
         case kind:
             return _typed(kind, shape, decode_any(raw))
 
@@ -84,11 +92,12 @@ def _spec(shape: ToolShape, raw: Raw, namespace: str | None) -> ToolSpec:
 def _function(shape: ToolShape, raw: Raw, namespace: str | None, below: str) -> ToolSpec:
     if not shape.name:
         raise bad(f"{below}name", "the name of a tool")
-    schema = bytes(shape.parameters)
+    schema = bytes(shape.parameters or shape.input_schema)
     if schema in (b"", b"null"):
         schema = EMPTY_SCHEMA
     if not schema.startswith(b"{"):
-        raise bad(f"{below}parameters", "a JSON schema object")
+        field = "parameters" if shape.parameters else "input_schema"
+        raise bad(f"{below}{field}", "a JSON schema object")
     own = _own(shape, namespace)
     if any(b'"%b"' % name.encode() in bytes(raw) for name in _OTHER_FIELDS):
         whole = decode_any(raw)
@@ -98,7 +107,7 @@ def _function(shape: ToolShape, raw: Raw, namespace: str | None, below: str) -> 
         description=shape.description or "",
         schema=schema,
         strict=shape.strict,
-        meta=_meta(own),
+        meta=_meta(own) if shape.cache_control is None else {**_meta(own), "cache_control": shape.cache_control},
     )
 
 
@@ -107,7 +116,7 @@ def _freeform(shape: ToolShape, namespace: str | None) -> ToolSpec:
         raise bad("name", "the name of a tool")
     meta = dict(_meta(_own(shape, namespace)))
     if shape.format is not None:
-        meta["format"] = shape.format
+        meta["format"] = flat_format(shape.format)
     return ToolSpec(
         name=flat_name(namespace, shape.name), description=shape.description or "", freeform=True, meta=meta or NO_META
     )
@@ -167,7 +176,7 @@ def _object_choice(choice: ChoiceShape) -> tuple[Mode, tuple[str, ...]]:
 
 def _name(tool: AllowedTool, at: str) -> str:
     """Return the neutral name of a tool; one that OpenAI defines may have only a type."""
-    named = tool.function or tool
+    named = tool.function or tool.custom or tool
     if tool.type not in (None, "function", "custom"):
         return tool.server_label or tool.name or tool.type
     if not named.name:

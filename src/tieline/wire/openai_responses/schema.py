@@ -88,7 +88,11 @@ class ItemShape(Shape):
 
 
 class ToolShape(Shape):
-    """A tool of any type; `tools` are those of a namespace. `function` is the nested form of Chat Completions."""
+    """A tool of any type; `tools` are those of a namespace.
+
+    `function` and `custom` are the nested forms of Chat Completions, `input_schema` and `cache_control` are fields of
+    Anthropic's API.
+    """
 
     type: str | None = None
     name: str | None = None
@@ -102,6 +106,9 @@ class ToolShape(Shape):
     environment: dict[str, Any] | None = None
     server_label: str | None = None
     function: "ToolShape | None" = None
+    custom: "ToolShape | None" = None
+    input_schema: Raw = ABSENT
+    cache_control: dict[str, Any] | None = None
 
 
 class AllowedTool(Shape):
@@ -110,6 +117,7 @@ class AllowedTool(Shape):
     namespace: str | None = None
     server_label: str | None = None
     function: "AllowedTool | None" = None
+    custom: "AllowedTool | None" = None
 
 
 class ChoiceShape(AllowedTool):
