@@ -50,7 +50,8 @@ class ThinkTags:
 
 def tagged_parts(parts: Iterable[Part]) -> list[Part]:
     """Return the parts of a reply with text in place of thinking. Thinking without text is left out."""
-    return [_as_text(part) if type(part) is Thinking else part for part in parts]
+    kept = (part for part in parts if type(part) is not Thinking or part.text)
+    return [_as_text(part) if type(part) is Thinking else part for part in kept]
 
 
 def _as_text(thinking: Thinking) -> Text:
