@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.each import each
 from tieline.core.legs.routing import MAX_CACHED_ROUTES, Router
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Host, ModelInfo, Run
-from tieline.model.request import Request
+from tieline.model.request import Reasoning, Request
 
 
 class Named:
@@ -39,7 +40,7 @@ def router(**settings: object) -> Router:
 
 
 def found(routes: Router, name: str) -> tuple[str, str]:
-    backend, model = routes.find(name)
+    backend, model, _ = routes.find(name)
     return backend.name, model
 
 
@@ -148,3 +149,54 @@ def test_no_more_names_are_remembered_than_may_be_and_all_of_them_are_found() ->
     for number in range(MAX_CACHED_ROUTES + 2):
         assert found(routes, f"m{number}") == ("there", f"m{number}")
     assert found(routes, f"m{MAX_CACHED_ROUTES + 1}") == ("there", f"m{MAX_CACHED_ROUTES + 1}")
+
+
+# ── Variants ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def meaning(name: str, **settings: object) -> tuple[str, Reasoning | None]:
+    """The model a name leads to, and what its suffixes say about thinking."""
+    routes = router(aliases={"deep": "here/d", "tl-fast": "there/f", "x-thinking": "there/x"}, **settings)
+    routes.add_models(["here/gpt-5", "here/codex-max", "here/codex", "there/pro-high"])
+    backend, model, variant = routes.find(name)
+    return f"{backend.name}/{model}", variant.reasoning if variant is not None else None
+
+
+@each(
+    ("name", "model", "reasoning"),
+    [
+        ("deep", "here/d", None),
+        ("deep-fast", "here/d", None),
+        ("deep-thinking", "here/d", Reasoning(mode="adaptive")),
+        ("deep-thinking-fast", "here/d", Reasoning(mode="adaptive")),
+        ("deep-thinking-high", "here/d", Reasoning(mode="adaptive", effort="high")),
+        ("deep-thinking-none", "here/d", Reasoning(effort="none")),
+        ("deep-thinking-minimal-fast", "here/d", Reasoning(mode="adaptive", effort="minimal")),
+        ("deep-xhigh", "here/d", Reasoning(effort="xhigh")),
+        ("deep-high-thinking", "here/d", Reasoning(mode="adaptive", effort="high")),
+        ("gpt-5-low", "here/gpt-5", Reasoning(effort="low")),
+        ("here/gpt-5-low", "here/gpt-5", Reasoning(effort="low")),
+        ("pro-high", "there/pro-high", None),
+        ("there/pro-high-thinking", "there/pro-high", Reasoning(mode="adaptive")),
+        ("codex-max", "here/codex-max", None),
+        ("codex-medium", "here/codex", Reasoning(effort="medium")),
+        ("tl-fast", "there/f", None),
+        ("tl-fast-thinking-xhigh-fast", "there/f", Reasoning(mode="adaptive", effort="xhigh")),
+        ("x-thinking-high", "there/x", Reasoning(effort="high")),
+    ],
+)
+def test_k10_k17_suffixes_of_a_served_name_choose_its_thinking(
+    name: str, model: str, reasoning: Reasoning | None
+) -> None:
+    assert meaning(name) == (model, reasoning)
+
+
+def test_a_fixed_default_does_not_take_the_variants_of_a_served_name() -> None:
+    assert meaning("deep-thinking-high", default="there/other")[0] == "here/d"
+    assert meaning("deeper-thinking-high", default="there/other") == ("there/other", None)
+
+
+@each("name", ["unknown-thinking-high", "deep-thinking-very", "deep-slow", "-fast", "deep-fast-fast"])
+def test_suffixes_of_other_names_are_part_of_the_name(name: str) -> None:
+    with pytest.raises(GatewayError, match="There is no model"):
+        meaning(name)

@@ -59,7 +59,7 @@ class ForwardedLeg:
         """Send the request, and return the answer; read its body with `chunk`. Raise GatewayError if there is none."""
         request, records = self._request, self._ledger.records
         try:
-            backend, model = await self._find_route(request.model, request.access)
+            backend, model, _ = await self._find_route(request.model, request.access)
             records.routed(self._record, backend.name)
             if not isinstance(backend, ForwardingBackend):
                 message = (

@@ -25,6 +25,7 @@ from tieline.core.legs.parking import CAPACITY, DEADLINE, ParkedRuns
 from tieline.core.legs.resume import decide
 from tieline.core.legs.routing import ModelRoute, Router
 from tieline.core.legs.turn import GatewayToolsRun, with_gateway_tools
+from tieline.core.legs.variants import Variant
 from tieline.core.repair.repairs import DEFAULT, RepairName, Repairs
 from tieline.core.watch.bus import Bus
 from tieline.core.watch.metrics import Metrics
@@ -32,7 +33,7 @@ from tieline.core.watch.record import MAX_MODEL
 from tieline.core.watch.secrets import Secrets
 from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import GatewayError
-from tieline.model.events import Note
+from tieline.model.events import Note, left_out
 from tieline.model.ports import Backend, Host, Run, Toolbox, speaks
 from tieline.model.request import Request
 from tieline.tasks import Tasks, step_aside
@@ -170,8 +171,10 @@ class Gateway:
 
     def _prepare(self, request: Request, entry: LedgerEntry, route: ModelRoute, mode: str | None) -> _Prepared:
         """Return the request as its backend gets it, and the stages that process its answer."""
-        backend, model = route
+        backend, model, variant = route
         entry.routed(backend.name, model)
+        if variant is not None:
+            request = _with_variant(request, variant, entry)
         messages, notes = tidy(request.messages)
         for note in notes:
             entry.note(note)
@@ -227,6 +230,16 @@ class Gateway:
             raise
         activities = ActivityRenderer(entry.client.activity) if parked.is_shown else None
         return OpenRun(parked.run, prepared.limits, prepared.repairs, activities)
+
+
+def _with_variant(request: Request, variant: Variant, entry: LedgerEntry) -> Request:
+    """Return the request with the thinking that its model name asks for, unless it has settings of its own."""
+    if variant.is_fast:
+        entry.note(left_out("-fast", "this suffix of a model name has no meaning here"))
+    own = request.reasoning
+    if variant.reasoning is None or own.mode is not None or own.effort is not None or own.budget is not None:
+        return request
+    return replace(request, reasoning=replace(variant.reasoning, meta=own.meta))
 
 
 def _is_background(entry: LedgerEntry) -> bool:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tieline.core.legs.access import ModelAccess
 from tieline.core.legs.model_facts import ModelDescriptions
 from tieline.core.legs.routing import ModelRoute, Router
+from tieline.core.legs.variants import may_be_variant
 from tieline.core.watch.secrets import Secrets
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Backend, ModelInfo
@@ -87,10 +88,12 @@ class ModelList:
     async def route(self, name: str, access: ModelAccess | None = None) -> ModelRoute:
         """Return the route for a name, or for the default model if the name is empty.
 
-        If the name is unknown and the models were never listed, list them first. `access` is as for `Router.find`.
+        If the models were never listed, list them first if the name is unknown or may be a variant of a listed one.
+        `access` is as for `Router.find`.
         """
         name = name or self._router.default_name()
-        if self._listed_at is None and not self._router.knows(name):
+        may_change = may_be_variant(name) and name not in self._router.aliases
+        if self._listed_at is None and (may_change or not self._router.knows(name)):
             await self.all()
         return self._router.find(name, access)
 

@@ -5,6 +5,8 @@ A full name is `<backend>/<model>`; a colon works as well as the slash. Other na
 list, and finally the default applies. A default with a `*` also accepts names with a slash whose first part is not a
 backend, because many servers have such names. A fixed default does not: a misspelled name must not select another
 model.
+
+A name that is neither an alias nor listed may be a variant of one that is (see `variants`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,6 +15,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from tieline.core.legs.access import MAX_SHOWN_NAME, ModelAccess
+from tieline.core.legs.variants import Variant, variants_of
 from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.ports import Backend
@@ -27,6 +30,8 @@ class ModelRoute(NamedTuple):
 
     backend: Backend
     model: str
+    variant: Variant | None = None
+    """What the suffixes of the requested name say, if it is a variant of another name."""
 
 
 class Router:
@@ -92,8 +97,10 @@ class Router:
             if access is not None and not access.matches(name):
                 raise access.refusal(name)
             raise GatewayError("not_found", self._unknown(name, access), param="model", code="model_not_found")
-        if access is not None and not access.allows(name, route.backend.name, route.model):
-            raise access.refusal(name)
+        if access is not None:
+            asked = name if route.variant is None else route.variant.name
+            if not access.allows(asked, route.backend.name, route.model):
+                raise access.refusal(name)
         return route
 
     def knows(self, name: str) -> bool:
@@ -103,10 +110,23 @@ class Router:
     def _look_up(self, name: str) -> ModelRoute | None:
         route = self.routes.get(name)
         if route is None:
-            route = self._by_full_name(name) or self._by_full_name(self._expand(name))
+            route = self._by_variant(name) or self._by_full_name(name) or self._by_full_name(self._expand(name))
             if route is not None and len(name) <= MAX_CACHED_NAME:
                 self.routes.put(name, route)
         return route
+
+    def _by_variant(self, name: str) -> ModelRoute | None:
+        """Return the route for a variant of a known name; None for a name that is known itself."""
+        if self._is_known(name):
+            return None
+        for variant in variants_of(name):
+            if self._is_known(variant.name):
+                route = self._by_full_name(variant.name) or self._by_full_name(self._expand(variant.name))
+                return None if route is None else route._replace(variant=variant)
+        return None
+
+    def _is_known(self, name: str) -> bool:
+        return name in self._aliases or name in self._listed
 
     def _by_full_name(self, name: str) -> ModelRoute | None:
         for separator in "/:":

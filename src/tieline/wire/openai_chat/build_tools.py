@@ -119,13 +119,6 @@ def _custom(tool: ToolSpec, name: str) -> Json:
     return custom
 
 
-def _format(given: Json) -> Json:
-    """Return the format of a freeform tool; the Responses API does not nest the grammar."""
-    if given.get("type") != "grammar" or "grammar" in given:
-        return given
-    return {"type": "grammar", "grammar": {name: value for name, value in given.items() if name != "type"}}
-
-
 def _choice(choice: ToolChoice, request: Request, names: ToolNames, dialect: Dialect) -> str | Json:
     if not choice.names or choice.mode == "none":
         return choice.mode
