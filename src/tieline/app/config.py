@@ -197,7 +197,8 @@ class ClientSettings(Value, forbid_unknown_fields=True):
     user_agent: str | None = None
     key_env: str | None = None
     arguments: Arguments | None = None
-    reasoning: Literal["reasoning_content", "reasoning", "none"] | None = None
+    reasoning: Literal["reasoning_content", "reasoning", "none", "think"] | None = None
+    freeform: Literal["custom", "function"] | None = None
     activity: Literal["reasoning", "text", "hidden"] | None = None
     tools: bool | None = None
     """Whether this client's requests get the gateway's own tools. If None, its named key decides; without one, no."""

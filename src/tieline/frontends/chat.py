@@ -5,12 +5,18 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from tieline.frontends.cursor_editor import parse_chat
 from tieline.frontends.http import Exchange
-from tieline.frontends.profiles import Profiles
+from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import ClientProtocol, Relay
+from tieline.model.request import Request
 from tieline.wire import openai_chat as wire
 from tieline.wire.openai_chat.choices import choices, one_choice, render_choices
+from tieline.wire.openai_chat.think_tags import without_tags
 from tieline.wire.shared.conversations import ConversationCache
+
+MAX_EDITOR_ID = 64
+"""The length of call ids that Cursor's editor accepts."""
 
 CHAT = ClientProtocol(
     name="chat",
@@ -33,24 +39,48 @@ class ChatFrontend:
         self._conversations = conversations
         self._clock = clock
 
-    async def complete(self, exchange: Exchange, *, model: str | None = None) -> None:
-        """Answer one request, with a whole or a streamed response. `model` replaces the name in the body."""
-        request = wire.parse_request(await exchange.body(), self._conversations)
+    async def complete(self, exchange: Exchange) -> None:
+        """Answer one request, with a whole or a streamed response."""
+        await self.answer(exchange)
+
+    async def answer(self, exchange: Exchange, *, model: str | None = None, is_editor: bool = False) -> None:
+        """Answer one request, with a whole or a streamed response.
+
+        `model` replaces the model in the body. `is_editor` says that the route is one for Cursor's editor; its requests
+        are also recognised by themselves.
+        """
+        request, is_editor = parse_chat(exchange, await exchange.body(), self._conversations, is_editor=is_editor)
         if model is not None:
             request = replace(request, model=model)
-        profile = self._profiles.common or self._profiles.of(exchange)
-        options = wire.Options(
-            created=int(self._clock()),
-            usage=request.usage_in_stream,
-            arguments=profile.arguments or "buffered",
-            reasoning=profile.reasoning,
-            legacy=wire.is_legacy(request),
-        )
-        if options.arguments == "incremental":
-            request = replace(request, incremental_calls=True)
+        if is_editor:
+            profile = self._profiles.of(exchange, is_editor=True)
+        else:
+            profile = self._profiles.common or self._profiles.of(exchange)
+        options = self._options(request, profile, is_editor)
+        request = _with_delivery(request, options)
         if "n" in request.extra and (number := choices(request)) > 1:
             requests = [one_choice(request)] * number
             render = partial(render_choices, options=options)
             await self._relay.serve_several(exchange, requests, CHAT, render, profile)
         else:
             await self._relay.serve(exchange, request, CHAT, options, profile)
+
+    def _options(self, request: Request, profile: Profile, is_editor: bool) -> wire.Options:
+        return wire.Options(
+            created=int(self._clock()),
+            usage=request.usage_in_stream,
+            arguments=profile.arguments or "buffered",
+            reasoning=profile.reasoning,
+            freeform=profile.freeform or "custom",
+            id_limit=MAX_EDITOR_ID if is_editor else None,
+            legacy=wire.is_legacy(request),
+        )
+
+
+def _with_delivery(request: Request, options: wire.Options) -> Request:
+    """Return the request with what follows from the form of its answer."""
+    if options.reasoning == "think":
+        request = replace(request, messages=without_tags(request.messages))
+    if options.arguments == "incremental":
+        return replace(request, incremental_calls=True)
+    return replace(request, incremental_freeform=True) if options.freeform == "function" else request

@@ -1,4 +1,7 @@
-"""Client profiles: options for the answers to a client, which is recognised by its user agent or key."""
+"""Client profiles: options for the answers to a client, which is recognised by its user agent or key.
+
+Cursor's editor has a profile of its own; `cursor_editor` recognises it.
+"""
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -9,7 +12,8 @@ from tieline.frontends.http import Exchange
 from tieline.frontends.keys import same_key
 
 Arguments = Literal["buffered", "incremental"]
-ReasoningField = Literal["reasoning_content", "reasoning", "none"]
+ReasoningField = Literal["reasoning_content", "reasoning", "none", "think"]
+Freeform = Literal["custom", "function"]
 
 
 class Profile(NamedTuple):
@@ -19,9 +23,21 @@ class Profile(NamedTuple):
     key: str | None = None
     arguments: Arguments | None = None
     reasoning: ReasoningField | None = None
+    freeform: Freeform | None = None
+    """How Chat Completions clients receive calls of freeform tools."""
     activity: ActivityStyle | None = None
     tools: bool | None = None
     """Whether requests receive the gateway's own tools. If None, only those with a named key that allows it do."""
+
+    def completed_by(self, other: "Profile") -> "Profile":
+        """Return a copy in which the options that are not set are taken from another profile."""
+        return self._replace(
+            arguments=self.arguments or other.arguments,
+            reasoning=self.reasoning or other.reasoning,
+            freeform=self.freeform or other.freeform,
+            activity=self.activity or other.activity,
+            tools=self.tools if self.tools is not None else other.tools,
+        )
 
     def matches(self, user_agent: str, key: str) -> bool:
         """Return whether the profile applies to a client with this user agent and key."""
@@ -30,26 +46,36 @@ class Profile(NamedTuple):
         return self.key is None or same_key(key, self.key)
 
 
+EDITOR = Profile(arguments="buffered", freeform="function")
+"""The built-in profile of Cursor's editor: it knows only function calls, and runs a call before it is complete."""
+
+
 class Profiles:
-    """Finds the profile of a client: the first that matches, completed by the default profile and its named key."""
+    """Finds the profile of a client: the first that matches, completed by the default profile and its named key.
+
+    `editor` has the configured options for Cursor's editor. They take precedence over the defaults.
+    """
 
     def __init__(
-        self, profiles: Iterable[Profile] = (), default: Profile | None = None, *, has_named_keys: bool = False
+        self,
+        profiles: Iterable[Profile] = (),
+        default: Profile | None = None,
+        *,
+        has_named_keys: bool = False,
+        editor: Profile | None = None,
     ) -> None:
         self._profiles = tuple(profiles)
         self._default = default or Profile()
+        self._editor = (editor or Profile()).completed_by(EDITOR)
         self.common = None if self._profiles or has_named_keys else self._default
         """The profile of every client, or None if it depends on the client; in this case call `of`."""
 
-    def of(self, exchange: Exchange) -> Profile:
-        """Return the profile of the client that sent a request."""
+    def of(self, exchange: Exchange, *, is_editor: bool = False) -> Profile:
+        """Return the profile of the client that sent a request; `is_editor` says whether that is Cursor's editor."""
         user_agent, key = exchange.header(b"user-agent"), exchange.key
         found = next((profile for profile in self._profiles if profile.matches(user_agent, key)), Profile())
+        if is_editor:
+            found = found.completed_by(self._editor)
         named = exchange.client_key
-        default = self._default
-        return found._replace(
-            arguments=found.arguments or default.arguments,
-            reasoning=found.reasoning or default.reasoning,
-            activity=found.activity or default.activity,
-            tools=found.tools if found.tools is not None else named is not None and named.tools,
-        )
+        by_key = Profile(tools=named is not None and named.tools)
+        return found.completed_by(self._default).completed_by(by_key)

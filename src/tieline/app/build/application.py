@@ -21,7 +21,7 @@ from tieline.app.build.model_families import FAMILIES
 from tieline.app.build.page_context import PageContext
 from tieline.app.build.startup_text import NEEDS_KEY, StartupText
 from tieline.app.build.status import BackendStatus
-from tieline.app.config import Config
+from tieline.app.config import ClientSettings, Config
 from tieline.app.lazy import LazyImport
 from tieline.app.lazy_backend import LazyObject
 from tieline.core.inbox.inbox import Inbox
@@ -58,6 +58,8 @@ else:
     build_tools = LazyImport("tieline.app.build.tools", "build_tools")
 
 MIB = 1024 * 1024
+EDITOR_NAME = "cursor"
+"""The name of the `[clients]` entry with the options for Cursor's editor."""
 
 BARE_NAMES = {
     "anthropic": ("claude-*",),
@@ -304,19 +306,29 @@ def _guard(config: Config, own_keys: Sequence[str], named: Sequence[NamedKey]) -
 def _profiles(config: Config, env: Mapping[str, str], *, has_named_keys: bool, give_tools: bool = True) -> Profiles:
     """Return the profiles of clients. Unless they `give_tools`, only the key of a client does."""
     # Skip a profile whose key variable is not set: without the key it would match every client.
-    known = [client for client in config.clients.values() if client.key_env is None or env.get(client.key_env)]
+    known = {
+        name: _profile(client, env, give_tools)
+        for name, client in config.clients.items()
+        if client.key_env is None or env.get(client.key_env)
+    }
+    editor = known.get(EDITOR_NAME)
+    if editor is not None and editor.user_agent is None and editor.key is None:
+        del known[EDITOR_NAME]  # it would match every client; the editor is recognised by its requests
     return Profiles(
-        [
-            Profile(
-                user_agent=client.user_agent,
-                key=env.get(client.key_env) if client.key_env else None,
-                arguments=client.arguments,
-                reasoning=client.reasoning,
-                activity=client.activity,
-                tools=client.tools if give_tools else None,
-            )
-            for client in known
-        ],
+        known.values(),
         Profile(arguments=config.arguments, activity=config.activity),
         has_named_keys=has_named_keys,
+        editor=editor,
+    )
+
+
+def _profile(client: ClientSettings, env: Mapping[str, str], give_tools: bool) -> Profile:
+    return Profile(
+        user_agent=client.user_agent,
+        key=env.get(client.key_env) if client.key_env else None,
+        arguments=client.arguments,
+        reasoning=client.reasoning,
+        freeform=client.freeform,
+        activity=client.activity,
+        tools=client.tools if give_tools else None,
     )
