@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.cases import leg
-from tests.catalogue.serving import BACKENDS, DIALECTS, MODEL, Backend, Ear, Heard, Stand, begins, heard, serving
+from tests.catalogue.serving import BACKENDS, BEGUN, DIALECTS, MODEL, Backend, Ear, Heard, Stand, heard, serving
 from tests.each import each
 from tieline.app.config import ClientSettings
 from tieline.model.content import Part, Text, Thinking, ToolCall
@@ -67,7 +67,7 @@ def tool_calls(response: Heard) -> list[Any]:
     return [call for delta in deltas(response) for call in delta.get("tool_calls", ())]
 
 
-def finish(response: Heard) -> str:
+def finish(response: Heard) -> Any:
     return next(choice["finish_reason"] for frame in response.frames[::-1] for choice in frame["choices"])
 
 
@@ -483,7 +483,8 @@ async def test_the_entry_of_the_editor_does_not_apply_to_other_clients() -> None
 async def test_a_failure_after_the_first_byte_is_a_line_with_the_error() -> None:
     async with editor_stand() as stand:
         pause = Pause()
-        stand.script("ant", begins("ant", pause, Failed(kind="bad_request", status=400, message="no more")))
+        failure = Failed(kind="bad_request", status=400, message="no more")
+        stand.script("ant", streamed("anthropic", [*BEGUN, pause, failure]))
         async with stand.http.stream("POST", PATH, json=E3) as streaming:
             ear = Ear("openai_chat", streaming)
             await ear.until(b"Hel")

@@ -39,17 +39,9 @@ class ChatFrontend:
         self._conversations = conversations
         self._clock = clock
 
-    async def complete(self, exchange: Exchange) -> None:
-        """Answer one request, with a whole or a streamed response."""
-        await self.answer(exchange)
-
-    async def answer(self, exchange: Exchange, *, model: str | None = None, is_editor: bool = False) -> None:
-        """Answer one request, with a whole or a streamed response.
-
-        `model` replaces the model in the body. `is_editor` says that the route is one for Cursor's editor; its requests
-        are also recognised by themselves.
-        """
-        request, is_editor = parse_chat(exchange, await exchange.body(), self._conversations, is_editor=is_editor)
+    async def complete(self, exchange: Exchange, *, model: str | None = None) -> None:
+        """Answer one request, with a whole or a streamed response. `model` replaces the name in the body."""
+        request, is_editor = parse_chat(exchange, await exchange.body(), self._conversations)
         if model is not None:
             request = replace(request, model=model)
         if is_editor:

@@ -1,7 +1,7 @@
 """Cursor's editor as a client of the Chat Completions API: how to recognise it, and what its requests need.
 
 Its agent sends bodies of the Responses API to this endpoint but reads only answers of Chat Completions. Its requests
-come from Cursor's servers, mostly without a header that identifies them, so the body counts more than headers do.
+come from Cursor's servers, and not every version identifies itself, so the path and the body are checked as well.
 """
 
 from typing import NamedTuple
@@ -21,7 +21,10 @@ from tieline.wire.shared.spelling import short_id
 MAX_CONVERSATION_ID = 64
 """Upstreams accept cache keys of this length; a longer id is replaced by a hash."""
 
-_USER_AGENT = "cursor/"
+PATHS = ("/cursor/", "/openai/deployments/")
+"""Prefixes of the paths that only the editor uses."""
+
+_USER_AGENT = b"cursor/"
 _VERSION_HEADER = b"x-cursor-client-version"
 _LIMITS = ("max_completion_tokens", "max_tokens")
 _CHAT_FIELDS = frozenset(["messages", *_LIMITS])
@@ -43,16 +46,13 @@ class ChatRequest(NamedTuple):
     is_editor: bool
 
 
-def parse_chat(exchange: Exchange, body: bytes, cache: ConversationCache, *, is_editor: bool = False) -> ChatRequest:
-    """Parse a body of Chat Completions or the Responses API. Raise BadRequest with the path of an invalid field.
-
-    `is_editor` says whether the route of the request already identifies the editor.
-    """
+def parse_chat(exchange: Exchange, body: bytes, cache: ConversationCache) -> ChatRequest:
+    """Parse a body of Chat Completions or the Responses API. Raise BadRequest with the path of an invalid field."""
     try:
         request = openai_chat.parse_request(body, cache)
     except openai_chat.ResponsesBody as found:
         return ChatRequest(_adapted(_from_responses(body, cache, found.usage)), True)
-    if is_editor or _has_conversation(request) or _has_headers(exchange):
+    if exchange.path.startswith(PATHS) or _has_conversation(request) or _has_headers(exchange):
         return ChatRequest(_adapted(request), True)
     return ChatRequest(request, False)
 
@@ -70,7 +70,7 @@ def _from_responses(body: bytes, cache: ConversationCache, usage: bool) -> Reque
 
 def _has_headers(exchange: Exchange) -> bool:
     user_agent = exchange.headers.get(b"user-agent", b"")
-    return user_agent[: len(_USER_AGENT)].lower() == _USER_AGENT.encode() or _VERSION_HEADER in exchange.headers
+    return user_agent[: len(_USER_AGENT)].lower() == _USER_AGENT or _VERSION_HEADER in exchange.headers
 
 
 def _has_conversation(request: Request) -> bool:

@@ -18,7 +18,7 @@ class Variant(NamedTuple):
     """What a name would mean if its suffixes were not part of the model's name."""
 
     name: str
-    """The name without suffixes."""
+    """The name without suffixes, to which limits on models apply."""
     reasoning: Reasoning | None = None
     """What the suffixes say about thinking; it applies only if the request says nothing about it."""
     is_fast: bool = False
