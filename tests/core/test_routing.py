@@ -196,6 +196,14 @@ def test_a_fixed_default_does_not_take_the_variants_of_a_served_name() -> None:
     assert meaning("deeper-thinking-high", default="there/other") == ("there/other", None)
 
 
+def test_a_backend_that_parses_names_gets_the_suffixes_of_its_full_names() -> None:
+    routes = router(aliases={"deep": "here/d"})
+    routes.add_models(["here/d"])
+    routes.backends["here"].reads_options = True  # type: ignore[misc]  # the backend is the test's own
+    assert found(routes, "here/d-fast") == ("here", "d-fast")
+    assert found(routes, "deep-fast") == ("here", "d")
+
+
 @each("name", ["unknown-thinking-high", "deep-thinking-very", "deep-slow", "-fast", "deep-fast-fast"])
 def test_suffixes_of_other_names_are_part_of_the_name(name: str) -> None:
     with pytest.raises(GatewayError, match="There is no model"):

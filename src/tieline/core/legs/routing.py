@@ -116,8 +116,12 @@ class Router:
         return route
 
     def _by_variant(self, name: str) -> ModelRoute | None:
-        """Return the route for a variant of a known name; None for a name that is known itself."""
-        if self._is_known(name):
+        """Return the route for a variant of a known name; None for a name that is known itself.
+
+        None also for the full name of a model whose backend parses options in names, because it may know the suffixes.
+        """
+        full = self._by_full_name(name)
+        if self._is_known(name) or (full is not None and full.backend.reads_options):
             return None
         for variant in variants_of(name):
             if self._is_known(variant.name):
