@@ -8,10 +8,13 @@ from tests.cases import leg
 from tests.catalogue.serving import BACKENDS, BEGUN, DIALECTS, MODEL, Backend, Ear, Heard, Stand, heard, serving
 from tests.each import each
 from tieline.app.config import ClientSettings
+from tieline.frontends.cursor_editor import parse_chat
+from tieline.frontends.http import AsgiCycle, Exchange
 from tieline.model.content import Part, Text, Thinking, ToolCall
 from tieline.model.events import Event, Failed, StopReason
 from tieline.sim.answers import streamed, whole
 from tieline.sim.model import Answer, Pause, Received
+from tieline.wire.shared.conversations import conversation_cache
 
 PATH = "/v1/chat/completions"
 ALIASES = {"tl-fast": f"oai/{MODEL}", "tl-deep": f"ant/{MODEL}"}
@@ -395,6 +398,24 @@ async def test_k05_the_editor_is_recognised_and_never_gets_a_custom_call(body: A
             response = await post(stand, {**asked, "stream": stream}, **headers)
             assert '"custom"' not in response.raw.decode()
             assert '"type":"function"' in response.raw.decode()
+
+
+@each(
+    ("path", "is_editor"),
+    [
+        ("/cursor/chat/completions", True),
+        ("/cursor/v1/chat/completions", True),
+        ("/openai/deployments/tl-fast/chat/completions", True),
+        ("/v1/chat/completions", False),
+    ],
+)
+def test_the_editor_is_recognised_by_its_paths(path: str, is_editor: bool) -> None:
+    async def unused(*_: Any) -> Any:
+        raise AssertionError("parsing sends and receives nothing")
+
+    cycle = AsgiCycle({"method": "POST", "path": path, "headers": []}, unused, unused)
+    body = b'{"messages":[{"role":"user","content":"hi"}]}'
+    assert parse_chat(Exchange(cycle, 1024), body, conversation_cache()).is_editor is is_editor
 
 
 async def test_other_clients_get_custom_calls() -> None:
