@@ -314,7 +314,7 @@ async def test_a_poisoned_conversation_gets_another_id_and_keeps_it(transport: T
 async def test_a_refusal_without_a_reason_is_told_after_some_rotations(transport: Transport, dialect: Dialect) -> None:
     async with serving(transport, script=[{"error": "exhausted"}]) as stand:
         error = await failed(stand.talk(dialect), HELLO)
-        assert "begin a new conversation" in error.message
+        assert "Begin a new conversation" in error.message
         assert stand.sim.runs == MAX_RETRIES + 1
 
 

@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import tunnel_program
 from tests.e2e.cli_support import WAIT, command, configured, environment, ran, said
 
 ADDRESSES = {
@@ -34,7 +33,9 @@ def installed(home: Path, name: str, behaviour: str = "serve") -> Path:
     """Install the substitute program; return its folder."""
     folder = home / "bin"
     folder.mkdir(exist_ok=True)
-    arguments = shlex.join([sys.executable, "-I", str(Path(tunnel_program.__file__)), str(folder), name])
+    arguments = shlex.join(
+        [sys.executable, "-I", str(Path(__file__).with_name("tunnel_program.py")), str(folder), name]
+    )
     (folder / name).write_text(f'#!/bin/sh\nexec {arguments} "$@"\n')
     (folder / name).chmod(0o755)
     (folder / "behaviour").write_text(behaviour)

@@ -13,9 +13,9 @@ from tests.each import each
 from tieline.app.build.application import build
 from tieline.app.config import Config, ConfigError, KeySettings, UpstreamSettings
 from tieline.app.config_file import ConfigFile, load_config
-from tieline.frontends.guard import Guard
+from tieline.frontends.guard import Guard, Keys, TokenBucket
 from tieline.frontends.http import AsgiCycle, Exchange
-from tieline.frontends.keys import OWN_KEY, Keys, NamedKey, TokenBucket
+from tieline.frontends.keys import OWN_KEY, NamedKey
 from tieline.model.errors import GatewayError
 
 OWN = "gateway-key"

@@ -5,7 +5,14 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from tieline.frontends.cursor_editor import parse_chat
+from tieline.frontends.cursor_editor import (
+    PATHS,
+    USER_AGENT,
+    VERSION_HEADER,
+    adapted,
+    from_responses,
+    has_conversation,
+)
 from tieline.frontends.http import Exchange
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import ClientProtocol, Relay
@@ -41,10 +48,16 @@ class ChatFrontend:
 
     async def complete(self, exchange: Exchange, *, model: str | None = None) -> None:
         """Answer one request, with a whole or a streamed response. `model` replaces the name in the body."""
-        request, is_editor = parse_chat(exchange, await exchange.body(), self._conversations)
+        body = await exchange.body()
+        try:
+            request = wire.parse_request(body, self._conversations)
+            is_editor = is_cursor_editor(exchange, request)
+        except wire.ResponsesBody as found:
+            request, is_editor = from_responses(body, self._conversations, found.usage), True
         if model is not None:
             request = replace(request, model=model)
         if is_editor:
+            request = adapted(request)
             profile = self._profiles.of(exchange, is_editor=True)
         else:
             profile = self._profiles.common or self._profiles.of(exchange)
@@ -67,6 +80,16 @@ class ChatFrontend:
             id_limit=MAX_EDITOR_ID if is_editor else None,
             legacy=wire.is_legacy(request),
         )
+
+
+def is_cursor_editor(exchange: Exchange, request: Request) -> bool:
+    """Return whether a Chat Completions request comes from Cursor's editor."""
+    headers = exchange.headers
+    if exchange.path.startswith(PATHS) or VERSION_HEADER in headers:
+        return True
+    if headers.get(b"user-agent", b"")[: len(USER_AGENT)].lower() == USER_AGENT:
+        return True
+    return "metadata" in request.extra and has_conversation(request)
 
 
 def _with_delivery(request: Request, options: wire.Options) -> Request:

@@ -4,13 +4,10 @@ Its agent sends bodies of the Responses API to this endpoint but reads only answ
 come from Cursor's servers, and not every version identifies itself, so the path and the body are checked as well.
 """
 
-from typing import NamedTuple
-
 import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from tieline.frontends.http import Exchange
 from tieline.model.request import Request
 from tieline.wire import openai_chat
 from tieline.wire.openai_responses.parse import parse_request as parse_responses
@@ -24,8 +21,8 @@ MAX_CONVERSATION_ID = 64
 PATHS = ("/cursor/", "/openai/deployments/")
 """Prefixes of the paths that only the editor uses."""
 
-_USER_AGENT = b"cursor/"
-_VERSION_HEADER = b"x-cursor-client-version"
+USER_AGENT = b"cursor/"
+VERSION_HEADER = b"x-cursor-client-version"
 _LIMITS = ("max_completion_tokens", "max_tokens")
 _CHAT_FIELDS = frozenset(["messages", *_LIMITS])
 """Fields of Chat Completions in a body of the Responses API; an upstream of that API rejects them."""
@@ -39,26 +36,11 @@ _METADATA = msgspec.json.Decoder(_Metadata)
 _NUMBER = msgspec.json.Decoder(int)
 
 
-class ChatRequest(NamedTuple):
-    """A parsed request, and whether it comes from Cursor's editor."""
+def from_responses(body: bytes, cache: ConversationCache, usage: bool) -> Request:
+    """Parse a body of the Responses API that may have fields of Chat Completions.
 
-    request: Request
-    is_editor: bool
-
-
-def parse_chat(exchange: Exchange, body: bytes, cache: ConversationCache) -> ChatRequest:
-    """Parse a body of Chat Completions or the Responses API. Raise BadRequest with the path of an invalid field."""
-    try:
-        request = openai_chat.parse_request(body, cache)
-    except openai_chat.ResponsesBody as found:
-        return ChatRequest(_adapted(_from_responses(body, cache, found.usage)), True)
-    if exchange.path.startswith(PATHS) or _has_conversation(request) or _has_headers(exchange):
-        return ChatRequest(_adapted(request), True)
-    return ChatRequest(request, False)
-
-
-def _from_responses(body: bytes, cache: ConversationCache, usage: bool) -> Request:
-    """Parse a body of the Responses API that may have fields of Chat Completions."""
+    `usage` says whether a stream must report its usage. Raise BadRequest with the path of an invalid field.
+    """
     request = parse_responses(body, cache)
     limits = [parse(_NUMBER, request.extra[name], name) for name in _LIMITS if name in request.extra]
     if limits and request.sampling.max_tokens is None:
@@ -68,13 +50,9 @@ def _from_responses(body: bytes, cache: ConversationCache, usage: bool) -> Reque
     return replace(request, extra=extra, usage_in_stream=usage, source=None)
 
 
-def _has_headers(exchange: Exchange) -> bool:
-    user_agent = exchange.headers.get(b"user-agent", b"")
-    return user_agent[: len(_USER_AGENT)].lower() == _USER_AGENT or _VERSION_HEADER in exchange.headers
-
-
-def _has_conversation(request: Request) -> bool:
-    return "metadata" in request.extra and _conversation(request) is not None
+def has_conversation(request: Request) -> bool:
+    """Return whether the metadata of a request has the id of one of the editor's conversations."""
+    return _conversation(request) is not None
 
 
 def _conversation(request: Request) -> str | None:
@@ -85,8 +63,8 @@ def _conversation(request: Request) -> str | None:
         return None
 
 
-def _adapted(request: Request) -> Request:
-    """Return the request with its conversation as cache key, and its effort in the field of its protocol."""
+def adapted(request: Request) -> Request:
+    """Return the editor's request with its conversation as cache key and its effort in the field of its protocol."""
     conversation = _conversation(request)
     if conversation is not None:
         conversation = short_id(conversation, MAX_CONVERSATION_ID)

@@ -1,6 +1,7 @@
 """The request guard: decide by Host, Origin, key and token whether a request is served."""
 
 import hmac
+import math
 import time
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
@@ -8,12 +9,13 @@ from urllib.parse import urlsplit
 
 from tieline.frontends.http import Exchange
 from tieline.frontends.keyless import AcceptedConnection, Keyless
-from tieline.frontends.keys import Keys, NamedKey
+from tieline.frontends.keys import OWN_KEY, NamedKey
 from tieline.frontends.page_pass import PASS, Passes
 from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import GatewayError
 
 MAX_KNOWN_HOSTS = 256
+MINUTE = 60.0
 MAX_KNOWN_HOST_BYTES = 64 * 1024
 NEEDS_KEY = "This gateway needs its key, as `Authorization: Bearer <key>`, `x-api-key: <key>` or `api-key: <key>`."
 TOKEN = b"x-tieline-token"
@@ -22,6 +24,78 @@ _BROWSERS = frozenset((b"origin", b"sec-fetch-site", PASS))
 
 The pass is the exception; the gateway's own page sends it.
 """
+
+
+def same_key(given: str, known: str) -> bool:
+    """Compare two keys in constant time. An empty known key never matches."""
+    return bool(known) and hmac.compare_digest(given.encode(), known.encode())
+
+
+class TokenBucket:
+    """Limits the rate of requests: `per_minute` at once, and as many again in every minute.
+
+    `clock` returns seconds and never goes back.
+    """
+
+    def __init__(self, per_minute: int, clock: Callable[[], float]) -> None:
+        self._capacity = per_minute
+        self._clock = clock
+        self._tokens = float(per_minute)
+        self._updated = clock()
+
+    def take(self) -> float:
+        """Take a token and return 0, or return the seconds until there is one."""
+        now = self._clock()
+        rate = self._capacity / MINUTE
+        self._tokens = min(self._capacity, self._tokens + (now - self._updated) * rate)
+        self._updated = now
+        if self._tokens < 1:
+            return (1 - self._tokens) / rate
+        self._tokens -= 1
+        return 0
+
+
+class Keys:
+    """All keys that a client may send: the gateway's own, valid for every path, and the named ones."""
+
+    def __init__(
+        self,
+        own: Iterable[str] = (),
+        named: Iterable[NamedKey] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.own = tuple(own)
+        self._named = tuple(named)
+        self._buckets = {
+            key.name: TokenBucket(key.requests_per_minute, clock) for key in self._named if key.requests_per_minute
+        }
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no keys at all."""
+        return not self.own and not self._named
+
+    def is_own(self, given: str) -> bool:
+        """Return whether this is one of the gateway's own keys."""
+        return any(same_key(given, known) for known in self.own)
+
+    def find(self, given: str) -> NamedKey | None:
+        """Return the key with this value, OWN_KEY for one of the gateway's own, or None if there is no such key."""
+        if self.is_own(given):
+            return OWN_KEY
+        return next((key for key in self._named if same_key(given, key.value)), None)
+
+    def count(self, key: NamedKey) -> None:
+        """Count a request with this key. Raise GatewayError if there were too many within a minute."""
+        bucket = self._buckets.get(key.name)
+        wait = 0.0 if bucket is None else bucket.take()
+        if wait:
+            raise GatewayError(
+                "rate_limited",
+                f"This key may send {key.requests_per_minute} requests per minute. Try again in {math.ceil(wait)} s.",
+                code="rate_limit_exceeded",
+                retry_after=math.ceil(wait),
+            )
 
 
 class Guard:

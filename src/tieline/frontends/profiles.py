@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
 from tieline.core.legs.activity_text import ActivityStyle
+from tieline.frontends.guard import same_key
 from tieline.frontends.http import Exchange
-from tieline.frontends.keys import same_key
 
 Arguments = Literal["buffered", "incremental"]
 ReasoningField = Literal["reasoning_content", "reasoning", "none", "think"]

@@ -82,7 +82,8 @@ def _parse(body: bytes, cache: ConversationCache | None) -> Request:
     parser = ChatMessagesParser(cache)
     parser.parse(shape.messages)
     tools = parse_tools(shape, cache) if shape.tools or shape.functions else ()
-    restore_calls(parser.messages, parser.sources, tools, cache)
+    if any(tool.freeform for tool in tools):
+        restore_calls(parser.messages, parser.sources, tools, cache)
     system = read_system(unknown.pop("system")) if "system" in unknown else ()
     untranslated = astuple(shape)[THE_UNTRANSLATED]
     request = Request(

@@ -67,7 +67,8 @@ def _parse(body: bytes, cache: ConversationCache | None) -> Request:
         parser.add_system(read_system(unknown.pop("system")))
     _read_input(shape, parser, cache)
     tools = parse_tools(shape.tools, parser.tools, cache)
-    restore_calls(parser.messages, parser.sources, tools, cache)
+    if any(tool.freeform for tool in tools):
+        restore_calls(parser.messages, parser.sources, tools, cache)
     has_choice = shape.tool_choice is not None or shape.parallel_tool_calls is not None
     request = Request(
         model=shape.model or "",

@@ -44,8 +44,6 @@ def restore_calls(
     text. The lists are changed in place; a changed message loses its source, which has the wrong type.
     """
     names = frozenset([tool.name for tool in tools if tool.freeform])
-    if not names:
-        return
     for place, message in enumerate(messages):
         if message.role == "assistant" and any(_is_disguised(part, names) for part in message.parts):
             messages[place] = _restored(message, names, cache)
