@@ -38,7 +38,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Slot(Struct):
-    """A part that has started but is not completely emitted."""
+    """A part that has started but has not been completely emitted."""
 
     part: Part
     chunks: list[str] = []
@@ -49,7 +49,7 @@ class _Slot(Struct):
     def join_surrogates(self, text: str) -> str:
         """Return the text with split surrogate pairs joined.
 
-        A pair may be split between two chunks: a first half at the end of `text` is kept for the next call.
+        A pair may be split between two chunks. Therefore a first half at the end of `text` is kept for the next call.
         """
         if not self.half and not _SURROGATE.search(text):
             return text
@@ -60,7 +60,7 @@ class _Slot(Struct):
 
 
 class PartsWriter:
-    """Converts interleaved parts to events of parts that do not overlap.
+    """Converts interleaved parts to events in which parts do not overlap.
 
     The caller starts, extends and ends parts in any order, each under a key of its choice. The resulting events are
     appended to `events`.
@@ -69,7 +69,7 @@ class PartsWriter:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.calls = 0
-        """The number of tool calls started."""
+        """The number of tool calls that were started."""
         self._under_way: dict[Hashable, _Slot] = {}
         self._head: _Slot | None = None
         self._waiting: deque[_Slot] = deque()
@@ -77,7 +77,7 @@ class PartsWriter:
         self._index = 0
 
     def take(self) -> list[Event]:
-        """Return the events collected since the last call, and clear them."""
+        """Return the events collected since the last call to this method, and clear the list."""
         events, self.events = self.events, []
         return events
 
@@ -128,11 +128,11 @@ class PartsWriter:
         self.events += map(PartDelta, repeat(self._index), added)
 
     def text_of(self, key: Hashable) -> str:
-        """Return the text so far of the unfinished part with this key."""
+        """Return the text added so far to the unfinished part with this key."""
         return "".join(self._under_way[key].chunks)
 
     def revise(self, key: Hashable, part: Part) -> None:
-        """Replace all fields of an unfinished part except its text, such as a signature, or the JSON of a Foreign."""
+        """Replace the fields of an unfinished part, such as its signature, with those of `part`. The text is kept."""
         self._under_way[key].part = part
 
     def end(self, key: Hashable) -> None:
@@ -155,7 +155,7 @@ class PartsWriter:
             self.end(key)
 
     def whole(self, part: Part, text: str = "") -> None:
-        """Add a complete part. `part` has all fields but the text, which is passed separately."""
+        """Add a complete part. `part` contains all of its fields except the text, which is passed as `text`."""
         if self._head is not None or (not text.isascii() and _SURROGATE.search(text)):
             key = object()
             self.start(key, part)

@@ -48,9 +48,9 @@ class BoundedCache(Generic[K, V]):
         return entry[0]
 
     def put(self, key: K, value: V, weight: int = 0) -> None:
-        """Store a value, replacing any earlier value of the key; evict the least recently used entries if necessary.
+        """Store a value under `key`, replacing any earlier one. Evict the least recently used entries if necessary.
 
-        A value heavier than `max_each` is not stored; an earlier value of the key is still removed.
+        A value heavier than `max_each` is not stored, but the earlier value is still removed.
         """
         self.pop(key)
         if self._max_each is not None and weight > self._max_each:

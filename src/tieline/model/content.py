@@ -3,7 +3,7 @@
 All values are immutable; use `msgspec.structs.replace` to make a modified copy. Three rules keep the vocabulary small:
 
 - JSON that is only passed on (arguments, schemas) stays JSON *text*. It is parsed only where its content is needed;
-  otherwise the receiver gets it byte for byte as it was sent.
+  otherwise it reaches the receiver byte for byte as it was sent.
 - `meta` holds fields that exist in only one protocol (cache marks, citations), keyed by the name of that protocol. Only
   codecs of that protocol read them.
 - `meta[STATE]` holds opaque state that an *upstream* expects to receive again with the next request: thought
@@ -29,7 +29,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Text(Value, tag="text"):
-    """A text part. `refusal` marks a refusal of the model, for which some protocols have a separate field."""
+    """A text part. `refusal` says whether it is a refusal to answer; some protocols have a separate field for that."""
 
     text: str = ""
     refusal: bool = False

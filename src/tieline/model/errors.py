@@ -67,7 +67,7 @@ class GatewayError(Exception):
         return id_in(self.headers)
 
     def failed(self) -> Failed:
-        """Return the error as the ending of a leg."""
+        """Return the `Failed` event that ends a leg with this error."""
         return Failed(
             kind=self.kind,
             message=self.message,
@@ -88,7 +88,8 @@ class BadRequest(GatewayError):
     def within(self, place: str) -> "BadRequest":
         """Return a copy of the error with `place` prepended to the path in `param`.
 
-        A parser of a nested value raises an error with a relative path; each of its callers prepends its own part.
+        A parser of a nested value raises an error with a relative path; each of its callers prepends its own part of
+        the path.
         """
         path = f"{place}.{self.param}" if self.param else place
         message = self.message.replace(f"`{self.param}`", f"`{path}`", 1)

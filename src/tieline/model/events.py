@@ -5,7 +5,7 @@
     ending = Finished | Failed                  exactly one, always last; Failed may also stand alone
 
 The concatenated deltas of a part are its text: the `text` of a Text or Thinking, the `arguments` of a ToolCall. Parts
-of other types have no deltas; PartEnd has their complete content. A part that is open when a leg fails gets no PartEnd.
+of other types have no deltas; PartEnd has their complete content. A part that is open when a leg fails has no PartEnd.
 The writer of the client's protocol then closes the part, unless it is a call: an unfinished call must not look
 complete.
 
@@ -96,7 +96,7 @@ class Usage(Value, tag="usage"):
     cache_read: int = 0
     cache_write: int = 0
     reasoning: int = 0
-    """How many of the `output` tokens were thinking; 0 if the upstream does not report it."""
+    """The number of `output` tokens that were used for thinking; 0 if the upstream does not report it."""
 
     @property
     def prompt(self) -> int:
@@ -121,7 +121,7 @@ LEFT_OUT = "left_out"
 
 
 def left_out(what: str, why: str) -> Note:
-    """Return a note that `what`, a word or two, could not be translated; `why` gives the reason."""
+    """Return a note which says that `what` (a word or two) could not be translated, and `why`."""
     return Note(kind=LEFT_OUT, message=f"{what}: {why}", what=what)
 
 
@@ -129,7 +129,7 @@ Status = Literal["pending", "in_progress", "completed", "failed"]
 
 
 class Diff(Value):
-    """A change to a file, as its text before and after; `old` is None for a new file."""
+    """A change to a file: the text before (`old`) and after it (`new`). `old` is None for a new file."""
 
     path: str
     old: str | None
@@ -151,7 +151,7 @@ class Activity(Value, tag="activity"):
     status: Status = "pending"
     output: str = ""
     diffs: tuple[Diff, ...] = ()
-    """The changes made; if the activity failed, the changes that were proposed."""
+    """The changes that were made or, if the activity failed, that were proposed."""
     paths: tuple[str, ...] = ()
     exit_code: int | None = None
     """The exit code of a command that ended by itself; otherwise None."""
@@ -185,7 +185,7 @@ class Finished(Value, tag="finished"):
 class Failed(Value, tag="failed"):
     """The leg failed.
 
-    The client gets `status` as the HTTP status if no response was sent yet, otherwise an error in the stream.
+    If no response has been sent yet, the client receives `status` as the HTTP status, otherwise an error in the stream.
     """
 
     kind: ErrorKind

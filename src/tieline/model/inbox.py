@@ -37,7 +37,7 @@ class Approval(Value, tag="permission"):
     """A request to approve one tool call. It shows exactly what the call would run or change."""
 
     title: str
-    """A summary in one line, possibly shortened; the other fields are complete."""
+    """A one-line summary, possibly shortened. The other fields contain the details."""
     tool: str = ""
     kind: str = "other"
     """One of read, edit, delete, move, search, execute, think, fetch, switch_mode or other."""
@@ -49,7 +49,7 @@ class Approval(Value, tag="permission"):
     input: str = ""
     """The call's arguments as received, usually JSON text; never an agent's description of them."""
     hidden: int = 0
-    """Number of characters cut from the fields above because of `ITEM_LIMIT`; the text marks each gap."""
+    """Number of characters cut from the other fields to meet `ITEM_LIMIT`. A mark in the text shows each cut."""
     risk: str = ""
     """One sentence about the risk of this call; empty if no risk was recognised."""
     options: tuple[Option, ...] = DEFAULT_OPTIONS
@@ -69,13 +69,13 @@ class PlanReview(Value, tag="plan_review"):
     hidden: int = 0
     """See `Approval.hidden`."""
     options: tuple[Option, ...] = ()
-    """The options that the agent itself offers, if any; the kind of each says whether it approves or rejects."""
+    """The options that the agent itself offers, if any. An option's kind says whether it approves the plan."""
 
 
 def within_limit(texts: Sequence[str]) -> tuple[tuple[str, ...], int]:
-    """Shorten the longest texts until their total length fits `ITEM_LIMIT`.
+    """Shorten the longest texts until the total length of all texts is within `ITEM_LIMIT`.
 
-    Return the texts and the number of characters cut.
+    Return the texts and the number of characters that were cut.
     """
     left, most = ITEM_LIMIT, 0
     for rank, length in enumerate(sorted(map(len, texts))):
@@ -93,12 +93,12 @@ def _cut(text: str, most: int) -> str:
 
 
 def plan_review(plan: str, *, name: str = "", overview: str = "", steps: Sequence[PlanEntry] = ()) -> PlanReview:
-    """Build a PlanReview, titled with the plan's name or, failing that, its overview."""
+    """Build a PlanReview. Its title is the plan's name, or the overview if the plan has no name."""
     return PlanReview(title=name or overview or "A plan", plan=plan or (overview if name else ""), steps=tuple(steps))
 
 
 def mode_switch(mode: str, reason: str = "", tool: str = "") -> Approval:
-    """Build the approval for switching the model to another mode, such as plan or agent."""
+    """Build the request to approve a switch of the model to another mode, such as plan or agent."""
     title = f"Switch to {mode} mode"
     return Approval(title=title, tool=tool, kind="switch_mode", detail=reason, options=(ALLOW, DENY))
 
@@ -120,14 +120,14 @@ class Field(Value):
     is_whole: bool = False
     """For a number: whether it must be an integer."""
     minimum: float | None = None
-    """Lower bound: of a number, of the length of a text, or of the number of chosen options."""
+    """Lower bound for the value of a number, the length of a text, or the number of chosen options."""
     maximum: float | None = None
     pattern: str = ""
     format: str = ""
 
 
 class Question(Value, tag="form"):
-    """A form for a person to fill in. If `url` is set, the person visits that page and then confirms."""
+    """A form for a person to fill in. If `url` is set, the person visits that page and then confirms the visit."""
 
     message: str
     fields: tuple[Field, ...] = ()
@@ -138,7 +138,7 @@ InboxItem = Approval | PlanReview | Question
 
 
 class ApprovalAnswer(Value, tag="permitted"):
-    """The answer to an approval: the id of the chosen option, or None and the `reason` why none was chosen."""
+    """The answer to an approval: the id of the chosen option. If it is None, `reason` says why no option was chosen."""
 
     option: str | None = None
     reason: str = ""
@@ -150,9 +150,9 @@ class ReviewAnswer(Value, tag="reviewed"):
     approved: bool
     feedback: str = ""
     option: str | None = None
-    """The id of the chosen option of the review; None lets the backend pick one that matches `approved`."""
+    """The id of the option chosen from `PlanReview.options`. If None, the backend picks one that matches `approved`."""
     is_unanswered: bool = field(default=False, name="is_unanswered")
-    """Whether this is a default rejection because no person decided (timeout, full inbox); `feedback` has the cause."""
+    """Whether this is a default rejection because no person decided (timeout, full inbox); `feedback` says why."""
 
 
 class QuestionAnswer(Value, tag="filled"):

@@ -18,19 +18,19 @@ Input = Literal["text", "image", "file", "audio", "video"]
 
 
 class ModelFacts(Value, kw_only=True):
-    """What is known about a model. None, or an empty title, stands for what is not known."""
+    """The known facts about a model. A field that is None, or an empty title, means that the fact is not known."""
 
     title: str = ""
     context: int | None = None
-    """The size of its context window in tokens. Clients shorten a conversation that comes close to it."""
+    """The size of the model's context window in tokens. Clients shorten a conversation that comes close to it."""
     max_output: int | None = None
     """The maximum number of tokens in an answer."""
     inputs: tuple[Input, ...] | None = None
     tools: bool | None = None
-    """Whether it can call the client's tools."""
+    """Whether the model can call the client's tools."""
     thinks: bool | None = None
     efforts: tuple[Effort, ...] | None = None
-    """The reasoning efforts that it distinguishes, in ascending order; empty if it has none."""
+    """The reasoning efforts that the model supports, in ascending order; empty if it supports none."""
 
     def known(self) -> dict[str, Any]:
         """Return the facts that are known, by name."""
@@ -46,11 +46,11 @@ class ModelInfo(ModelFacts, kw_only=True):
     owner: str = ""
     """The name of the model's backend. It is filled in when the models of all backends are listed."""
     meta: Meta = NO_META
-    """What only one protocol can say about a model, by the name of that protocol."""
+    """Information about the model that only one protocol can express, keyed by the name of that protocol."""
 
 
 class Leg(Protocol):
-    """An async iterator over the batches of a leg, up to and including its ending, such as an async generator."""
+    """An async iterator, such as an async generator, over the batches of a leg, up to and including its ending."""
 
     def __aiter__(self) -> AsyncIterator[Batch]: ...
 
@@ -61,9 +61,9 @@ class Leg(Protocol):
 
 
 def notes_of(leg: Leg | None) -> Sequence[Note]:
-    """Return the notes in the leg's optional attribute `notes`.
+    """Return the leg's attribute `notes`, or an empty sequence if it has none.
 
-    They concern the request of the leg, and are available before the upstream answers.
+    These notes concern the request of the leg, and are available before the upstream answers.
     """
     notes: Sequence[Note] = getattr(leg, "notes", ())
     return notes
@@ -77,7 +77,7 @@ class Run(Protocol):
         """The ids of the calls whose results the upstream is waiting for. If there are none, the run can be closed."""
 
     def leg(self) -> Leg:
-        """Return the events up to and including the next ending."""
+        """Return an iterator over the events up to and including the next ending."""
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
         """Submit the results of some or all pending calls, which are then no longer `pending`.
@@ -114,12 +114,12 @@ class Progress(Value):
     """The progress of a running tool call. Each report replaces the one before."""
 
     output: str | None = None
-    """The output so far; None to show only the final result."""
+    """The output produced so far; None to show only the final result."""
     diffs: tuple[Diff, ...] = ()
     exit_code: int | None = None
     """The exit code of a command that ended by itself; otherwise None."""
     is_failed: bool = False
-    """Whether to show the call as failed although its result is not an error, such as after a non-zero exit code."""
+    """Whether to show the call as failed although its result is not an error, as after a non-zero exit code."""
 
 
 Report = Callable[[Progress | Plan], None]
@@ -131,7 +131,7 @@ def no_report(_: Progress | Plan) -> None:
 
 
 class Tools(Protocol):
-    """The gateway's own tools for one turn. A call that needs approval asks the human of the host."""
+    """The gateway's own tools for one turn. A call that needs approval asks the host's human."""
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -179,7 +179,7 @@ class Backend(Protocol):
         """Return the available models. Raise GatewayError if the upstream cannot be reached."""
 
     async def start(self, request: Request, host: Host) -> Run:
-        """Start a run. `request.model` is the upstream's name of the model; the run may ask the human of the host."""
+        """Start a run. `request.model` is the upstream's name for the model. The run may ask the host's human."""
 
     async def count(self, request: Request) -> int | None:
         """Return the number of tokens in the prompt, or None if the upstream cannot count them."""
@@ -188,8 +188,8 @@ class Backend(Protocol):
         """Close connections and end processes."""
 
 
-def speaks(backend: Backend, protocol: str) -> bool:
-    """Return whether a backend may send a request on in this protocol, so that it can use the request's source.
+def protocol_of(backend: Backend) -> str:
+    """Return the protocol in which the backend sends requests to its upstream; empty if it specifies none.
 
     Most backends have no such `protocols`.
     """
@@ -208,7 +208,7 @@ class ForwardedAnswer(Protocol):
         """The upstream's response headers that are passed on to the client."""
 
     async def chunk(self) -> bytes:
-        """Return the next chunk of the body; empty at the end. Raise GatewayError if the upstream breaks off."""
+        """Return the next chunk of the body; empty at the end. Raise GatewayError if the body breaks off."""
 
     def close(self) -> None:
         """Stop reading and release the connection."""
@@ -238,7 +238,7 @@ class Store(Protocol):
         """Remove the document with this key, or all documents of the shelf if `key` is None."""
 
     async def aclose(self) -> None:
-        """Wait until everything is written."""
+        """Wait until all documents are written."""
 
 
 class Files(Protocol):

@@ -38,7 +38,7 @@ class ToolChoice(Value):
     names: tuple[str, ...] = ()
     parallel: bool | None = None
     given: bool = False
-    """Whether the client sent a tool choice; otherwise the upstream gets none either."""
+    """Whether the client sent a tool choice; otherwise none is sent to the upstream either."""
 
 
 class Sampling(Value):
@@ -52,7 +52,7 @@ class Sampling(Value):
 
 
 class Reasoning(Value):
-    """How much the model should think: not at all, up to a token budget, or as much as it decides itself.
+    """How much the model should think: not at all, up to a token budget, or as much as it sees fit.
 
     `effort` is a coarse level, independent of `mode`.
     """
@@ -94,7 +94,7 @@ class RequestSource:
         """The JSON text of each message of the parsed request; None for a message that has no JSON of its own or whose
         JSON an upstream might reject."""
         self.parsed = parsed
-        """The request as parsed. A field of a modified copy is unchanged if it is the same object as here."""
+        """The request as parsed. In a modified copy, a field counts as unchanged if it is the same object as here."""
 
     def __eq__(self, other: object) -> bool:
         return other is None or isinstance(other, RequestSource)

@@ -31,7 +31,7 @@ class Splice:
         return event if event.index == index else replace(event, index=index)
 
     def add(self, usage: Usage) -> Usage:
-        """Record the usage of the current leg so far; return the total including earlier legs."""
+        """Record `usage` as that of the current leg, and return the total including earlier legs."""
         self._now = usage
         before = self._before
         if before == Usage():
