@@ -105,7 +105,7 @@ class _Planner:
         return tuple(map(tuple, steps))
 
     def _next(self, at: int) -> tuple[Action | None, int]:
-        """Return the action that begins at a clause, and the index after its last clause."""
+        """Return the action that begins at clause `at` (None if none does), and the index after its last clause."""
         for end in range(at + 1, min(at + MAX_JOINED, len(self._clauses)) + 1):
             if end > at + 1 and self._alone[end - 1] is not None:
                 break
@@ -114,7 +114,9 @@ class _Planner:
         return None, at + 1
 
     def _extended(self, action: Action, at: int, end: int) -> tuple[Action, int]:
-        """Extend an action by the clauses that continue its command or its content. Return it and the index after them.
+        """Extend an action by the clauses that continue its command or content.
+
+        The action consists of the clauses from `at` to before `end`. Return the extended action and its new `end`.
 
         A command or content may contain "and" and ","; the command after `run:` extends to the end of its line.
         """

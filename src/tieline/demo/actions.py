@@ -160,7 +160,7 @@ def repeat_action(before: Action, clause: str) -> Action | None:
 
 
 def find_tool(name: str, tools: Sequence[str]) -> str | None:
-    """Return the name of the tool that is meant: with exactly this name, or equal except for case and server prefix."""
+    """Return the tool with this name, or else one whose name differs only in case or by a server prefix."""
     wanted = name.lower()
     exact = (tool for tool in tools if tool == name)
     similar = (tool for tool in tools if wanted in (tool.lower(), _without_server(tool).lower()))

@@ -87,7 +87,7 @@ def strip_client_notes(text: str) -> str:
 
 
 def _last_user_message(messages: Sequence[Message]) -> int:
-    """Return the index of the last message with text of the user, or the number of messages if there is none."""
+    """Return the index of the last message with text from the user, or the number of messages if there is none."""
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if message.role != "user" or _results(message):

@@ -103,7 +103,7 @@ class _Decision:
     # Which tools to call
 
     def _match_plan(self) -> list[list[MatchedCall]]:
-        """Return the tool calls for each step that the user requests. Add actions that fit no tool to `_missing`."""
+        """Return the tool calls for each requested step. Add actions without a suitable tool to `_missing`."""
         steps = []
         for actions in self._requested():
             step = []
@@ -144,7 +144,7 @@ class _Decision:
         return []
 
     def _forced_call(self) -> CallTool:
-        """Return a call for a request that requires one: to a tool for final answers, otherwise to the first tool."""
+        """Return a call for a request that requires one: to a tool for final answers, or else to the first tool."""
         final = next((tool for tool in self._tools if _FINAL.search(tool.name)), None)
         tool: ClientTool = final or self._tools[0]
         text = self._user_text if not self._conversation.rounds or final is None else self._result_text()
@@ -209,7 +209,7 @@ class _Decision:
         return f"I see {' and '.join(seen)}. " if seen and not self._conversation.rounds else ""
 
     def _changes(self) -> str:
-        """Return the requested file changes as text, for a client without tools that applies edits in an answer.
+        """Return the requested file changes as text, for a client that has no tools and applies the edits in an answer.
 
         Return an empty string if the client does not ask for such a format.
         """

@@ -1,8 +1,8 @@
-"""File changes written as text, for clients without tools that apply the edits found in an answer.
+"""File changes written as text, for clients that have no tools and apply the edits found in an answer.
 
-Such a client (aider) describes the format in its system prompt: whole files, SEARCH/REPLACE blocks, unified diffs, or
-plain instructions. Plain instructions come from an "architect"; an "editor", a second request to the same model,
-carries them out.
+Such a client (aider is one) describes the format in its system prompt: whole files, SEARCH/REPLACE blocks, unified
+diffs, or plain instructions. Plain instructions come from an "architect"; an "editor", a second request to the same
+model, carries them out.
 """
 
 import re
@@ -29,7 +29,7 @@ def find_format(text: str) -> Format | None:
 
 
 def find_file(path: str, texts: Iterable[str]) -> str | None:
-    """Return the content of a file from the first text that shows it, as a line with its path and a fenced block.
+    """Return the content of a file from the first text that shows it: a line with its path, then a fenced block.
 
     Return None if no text shows the file.
     """

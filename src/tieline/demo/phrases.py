@@ -36,7 +36,7 @@ def shortened(text: str, limit: int = 80) -> str:
 
 
 def unquoted(text: str) -> str:
-    """Return the text without the quotes, backticks or fence around it; other text is only stripped."""
+    """Return the text without the quotes, backticks or fence around it; remove only white space from other text."""
     if fenced := _FENCED.fullmatch(text):
         return fenced[1]
     text = text.strip()

@@ -121,7 +121,7 @@ class SchemaFiller:
         return next(said, options[0])
 
     def _object(self, schema: Schema, depth: int) -> dict[str, Any]:
-        """Return an object with the required properties, or with all if the schema does not say which are required."""
+        """Return an object with the required properties, or with all if the schema declares none as required."""
         properties = properties_of(schema)
         names = required_of(schema) if "required" in schema or depth >= 3 else list(properties)
         if depth > MAX_DEPTH * 2:
@@ -185,7 +185,7 @@ def _distinct(value: Any, others: list[Any]) -> Any:
 
 
 def _matching(pattern: str, text: str) -> str:
-    """Return the text if it matches the pattern, otherwise a sample that matches, or the text if none does."""
+    """Return the text if it matches the pattern, otherwise a matching sample, or the text if no sample matches."""
     try:
         wanted = re.compile(pattern)
     except re.error:

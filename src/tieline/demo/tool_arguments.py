@@ -25,7 +25,7 @@ def callable_tools(tools: Sequence[ToolSpec], names: Sequence[str] = ()) -> tupl
 def guess_call(
     tool: ClientTool, words: str, directory: str = "", *, given: Mapping[str, Any] | None = None
 ) -> CallTool:
-    """Return a call to the tool with the `given` arguments; guess other required ones from the user's text."""
+    """Return a call to the tool with the `given` arguments; guess the other required arguments from the user's text."""
     if tool.freeform:
         return CallTool(name=tool.name, arguments=words, freeform=True)
     filler = SchemaFiller(tool.schema, FillHints(words, phrase=shortened(words, 60), directory=directory), sparing=True)

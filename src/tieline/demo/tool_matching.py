@@ -1,4 +1,4 @@
-"""Choose a client's tool for an action by its capability, and build the arguments that its schema requires."""
+"""Choose a client's tool that can perform an action, and build the arguments that the tool's schema requires."""
 
 import re
 import shlex
