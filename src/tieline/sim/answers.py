@@ -20,7 +20,7 @@ _CREATED = 1_700_000_000
 
 
 def streamed(dialect: Dialect, events: Iterable[Event | Chunk]) -> Answer:
-    """Return a streamed answer with one chunk for each event. Chunks among the events are used unchanged."""
+    """Return a streamed answer with one chunk for each event. Chunks among the events are sent unchanged."""
     return Answer(chunks=tuple(_chunks(_writer(dialect), events)))
 
 

@@ -1,9 +1,9 @@
 """A scripted model API over real HTTP.
 
-Answers are scripted per path and given in order. An answer is a whole body, or chunks with actions between them:
-`Pause` waits until the test continues, `Cut` drops the connection, `Hang` waits until the client disconnects. The
-server records every request, and whether its client disconnected early, so that tests can wait for these events
-instead of sleeping.
+Answers are scripted per path and used in order. An answer is a whole body, or chunks with actions between them: `Pause`
+waits until the test continues, `Cut` drops the connection, `Hang` waits until the client disconnects. The server
+records every request, and whether its client disconnected early, so that tests can wait for these events instead of
+sleeping.
 """
 
 import asyncio
@@ -84,7 +84,7 @@ class Answer:
 
 @dataclass(slots=True, eq=False)
 class Received:
-    """A received request. The future `gone` is done if the client disconnected before the end of the answer."""
+    """A received request. The future `gone` is done once the client has disconnected before the end of the answer."""
 
     method: str
     target: str
@@ -115,9 +115,9 @@ class ModelServer:
 
     def __init__(self) -> None:
         self.requests: list[Received] = []
-        """Every request so far."""
+        """All requests received so far."""
         self.connections = 0
-        """Number of connections so far."""
+        """Number of connections accepted so far."""
         self.url = ""
         self._scripts: defaultdict[str, deque[Script]] = defaultdict(deque)
         self._defaults: dict[str, Script] = {}
@@ -126,7 +126,7 @@ class ModelServer:
         self._server: asyncio.Server | None = None
 
     def script(self, path: str, *answers: Script) -> None:
-        """Add answers to the next requests for this path. Each is used once."""
+        """Add answers for the next requests to this path. Each answer is used once."""
         self._scripts[path].extend(answers)
 
     def default(self, path: str, answer: Script) -> None:
@@ -141,7 +141,7 @@ class ModelServer:
         self._arrivals = asyncio.Queue()
 
     async def arrival(self) -> Received:
-        """Return the next request, and wait for it if necessary. Each request is returned once."""
+        """Return the next request, waiting for it if necessary. Each request is returned once."""
         return await self._arrivals.get()
 
     async def __aenter__(self) -> Self:
@@ -234,7 +234,10 @@ class _Client:
         return not playing.cancelled() and playing.result()
 
     async def _watch(self, request: Received, playing: asyncio.Task[bool]) -> None:
-        """Wait until the client disconnects, then cancel `playing`. If data arrives, it is part of the next request."""
+        """Wait until the client disconnects, then cancel `playing`, the task that sends the answer.
+
+        If data arrives instead, stop waiting and keep the data, because it belongs to the next request.
+        """
         try:
             self._ahead = await self._reader.read(1)
         except ConnectionError:

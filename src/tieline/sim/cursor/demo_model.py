@@ -51,7 +51,7 @@ class DemoModel:
         self._system = system
 
     def leg(self, messages: Sequence[Message]) -> Routine[DemoLeg]:
-        """Yield the updates with the model's answer to `messages`, and return it. Raise RunRefused if it fails."""
+        """Yield updates with the model's answer to `messages`, and return the answer. Raise RunRefused on failure."""
         request = self._request(messages)
         writer = _UpdateWriter(self)
         count = 0

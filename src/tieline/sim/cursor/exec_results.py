@@ -16,7 +16,7 @@ _PNG = b"\x89PNG"
 
 
 def to_tool_result(call_id: str, messages: Sequence[exec_pb2.ExecClientMessage], thrown: str | None) -> ToolResult:
-    """Combine the client's answers to a request to run a tool into one result. `thrown` is its error, if any."""
+    """Combine the client's answers to an exec request into one result. `thrown` is the client's error, if any."""
     if thrown is not None:
         return ToolResult(call_id=call_id, content=(Text(text=thrown),), is_error=True)
     streamed = [message.shell_stream for message in messages if message.HasField("shell_stream")]

@@ -58,7 +58,7 @@ def write(message: Message) -> list[bytes]:
 def transcript(text: str) -> list[Message] | None:
     """Parse a conversation that a client has written into one text. Return None if the text is not a conversation.
 
-    Two forms are known: `User: …` and `Assistant: …` with calls and results in brackets, and a record with tags.
+    Two forms are known: `User: …` and `Assistant: …` with calls and results in brackets, and messages in tags.
     """
     if len(text) > TRANSCRIPT_LIMIT:
         return None
@@ -103,7 +103,10 @@ def _transcript_message(role: str, said: str, before: Sequence[Message]) -> list
 
 
 def _result_message(call_id: str, said: str, before: Sequence[Message]) -> list[Message]:
-    """Return a message with the result of the last call. Clients write arbitrary ids, so `call_id` is not reliable."""
+    """Return a message with `said` as the result of the last call in `before`.
+
+    `call_id` is used only if there is no call, because clients write arbitrary ids.
+    """
     calls = [part.id for message in before for part in message.parts if isinstance(part, ToolCall)]
     content = (Text(text=_GO_ON.sub("", said).rstrip("\n")),)
     result = ToolResult(call_id=calls[-1] if calls else call_id, content=content)

@@ -19,7 +19,7 @@ _LINGER_NOT = struct.pack("ii", 1, 0)
 
 
 async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes, serve: Serve) -> None:
-    """Pass the requests of a connection to `serve` until it ends. `first` are the bytes already read from it."""
+    """Pass the requests of a connection to `serve` until the connection ends. `first` holds the bytes already read."""
     connection = _Connection(reader)
     async with asyncio.TaskGroup() as group:
         reading = group.create_task(connection.read_on(first))

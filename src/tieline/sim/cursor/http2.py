@@ -33,7 +33,7 @@ STREAMS = 1000
 
 
 async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes, serve: Serve) -> None:
-    """Pass the requests of a connection to `serve` until it ends. `first` are the bytes already read from it."""
+    """Pass the requests of a connection to `serve` until the connection ends. `first` holds the bytes already read."""
     async with asyncio.TaskGroup() as group:
         connection = Http2Connection(writer, serve, group)
         await connection.read_on(reader, first)

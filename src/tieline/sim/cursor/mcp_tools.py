@@ -65,7 +65,7 @@ class McpToolset:
         return name
 
     def args(self, call: ToolCall) -> kinds.McpArgs:
-        """Return the arguments with which the client is asked to run a call. An unknown tool has no provider."""
+        """Return the exec arguments that ask the client to run a call. For an unknown tool, the provider is empty."""
         tool = self._tools.get(call.name)
         return kinds.McpArgs(
             name=tool.name if tool else call.name,

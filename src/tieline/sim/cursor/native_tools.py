@@ -85,7 +85,7 @@ def specs() -> tuple[ToolSpec, ...]:
 ALL = frozenset(_TOOLS)
 _CLIENTS = ("sdk", "ide")
 _RECORDS = {"write": "edit_tool_call"}
-"""The names by which request headers refer to tools, if not `NAME_tool_call`."""
+"""The names by which request headers refer to tools, where they differ from `NAME_tool_call`."""
 
 
 def native_tools_of(head: RequestHead, setting: bool | None) -> frozenset[str]:
@@ -131,7 +131,7 @@ def display(call: ToolCall) -> shown.ToolCall:
 
 
 def perform(run: ServerRun, call: ToolCall) -> Routine[ToolResult]:
-    """Let the client run a call of a built-in tool, and return the result."""
+    """Let the client run a call to a built-in tool, and return the result."""
     first = yield from execute(run, call.id, _exec(call))
     if call.name != "edit" or (first.is_error and "not found" not in _text(first)):
         return first

@@ -1,8 +1,8 @@
-"""Puts the messages from a client to its run in order, and passes them to the run and to the journal.
+"""Sorts the messages that a client sends to its run, and passes them to the run and to the journal.
 
 Over HTTP/1.1, each message is a separate call, an append. Appends may arrive out of order or twice, so they are ordered
-by their number. The numbers start at that of the run request, which is 0 or 1, depending on the client. A warm-up
-message of Cursor's editor is ignored.
+by their number. The first number is that of the run request: 0 or 1, depending on the client. A warm-up message of
+Cursor's editor is ignored.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class RunRecord:
 
 
 class RunInput:
-    """Receives the client's messages for one run. `on_message` is called after each."""
+    """Receives the client's messages for one run. `on_message` is called after each message."""
 
     def __init__(self, run: ServerRun, head: RequestHead, on_message: Callable[[], None]) -> None:
         self.run = run
@@ -110,7 +110,7 @@ class RunInput:
 
 
 class RunInputs:
-    """The inputs of runs over HTTP/1.1, by request id, which the response stream and the appends of a run share."""
+    """The inputs of runs over HTTP/1.1, by request id. The response stream and the appends of a run share this id."""
 
     def __init__(self, make: Callable[[RequestHead, str], RunInput]) -> None:
         self._make = make

@@ -17,7 +17,7 @@ A step is a name, or an object with one name:
     "end" {"error": "outdated"}      the end frame: success, or a refusal by name or as {"code": …, "message": …}
     {"status": 464}                  an HTTP response instead of a stream; {"status": {"code": 429, "headers": {…}}}
     {"frame": {"flags": 2, "hex": ""}} {"raw": "hex"}          any frame, any bytes
-    {"goaway": 0} {"leave": "eof"}   a GOAWAY frame; an irregular end: "eof", "reset" or "cut"
+    {"goaway": 0} {"leave": "eof"}   a GOAWAY frame; an abnormal end: "eof", "reset" or "cut"
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -37,13 +37,13 @@ from tieline.wire.cursor._pb import exec_pb2, kv_pb2, queries_pb2
 from tieline.wire.cursor._pb import updates_pb2 as updates
 
 HOLD = 86_400.0
-"""Seconds that `hold` waits."""
+"""The number of seconds that the step `hold` waits."""
 
 StepParser = Callable[[Any], Program]
 
 
 class BadScript(Exception):
-    """The script is not valid. The message says where."""
+    """The script is invalid. The message names the invalid place."""
 
 
 def program(steps: Iterable[Any]) -> Program:

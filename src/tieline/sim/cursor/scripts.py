@@ -25,7 +25,7 @@ from tieline.sim.cursor.steps import Steps, Style
 from tieline.sim.cursor.user_questions import question_program
 
 REMEMBERED = 1000
-"""Number of user messages for which the number of runs so far is remembered."""
+"""Maximum number of user messages with a script for which the number of runs is remembered."""
 
 _PREFIX = "!cursor"
 _USUAL: Program = ServerTurn.play
@@ -67,7 +67,7 @@ def _object(text: str) -> str:
 
 
 class Scripts:
-    """Chooses the program of each run: a queued one, a script in the user's message, or `usual`."""
+    """Chooses the program of each run: a queued program, a script in the user's message, or `usual`."""
 
     def __init__(self, usual: Program | Sequence[Any] | None = None) -> None:
         self._usual = _as_program(usual) if usual is not None else _USUAL

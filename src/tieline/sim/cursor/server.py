@@ -1,4 +1,4 @@
-"""Serves HTTP/1.1 and HTTP/2 on one port, with or without TLS. The first bytes of a connection tell the version.
+"""Serves HTTP/1.1 and HTTP/2 on one port, with or without TLS. The first bytes of a connection show its version.
 
 The protocol negotiated by TLS is ignored, because Cursor's own client uses HTTP/2 without negotiation, even if TLS has
 negotiated something else.
@@ -37,14 +37,14 @@ class SimServer:
 
     def __init__(self, serve: Serve) -> None:
         self.connections = 0
-        """Number of connections so far."""
+        """Number of connections accepted so far."""
         self.port = 0
         self._serve = serve
         self._open: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int, tls: Tls | ssl.SSLContext | None = None) -> None:
-        """Start to listen. Port 0 picks a free port."""
+        """Start listening. Port 0 picks a free port."""
         context = tls.context() if isinstance(tls, Tls) else tls
         self._server = await asyncio.start_server(self._connected, host, port, ssl=context)
         self.port = self._server.sockets[0].getsockname()[1]

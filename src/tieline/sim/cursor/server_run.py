@@ -1,8 +1,8 @@
-"""The server's state of one run: the client's messages so far, and the requests that the server can send.
+"""The server's state for one run: the client's messages so far, and the requests that the server can send.
 
 The server sends three kinds of numbered requests: exec requests let the client run a tool, kv requests let it store or
 return a blob, and queries ask the user. Answers are stored by number, and programs check whether an answer has arrived.
-A result answers an exec request even if the client does not close the stream of results, because some never do.
+A result answers an exec request even if the client does not close the stream of results, because some clients never do.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ _SHELL_ENDINGS = frozenset({"exit", "rejected", "permission_denied", "background
 
 
 class ServerRun:
-    """The server's state of one run. `on_leg` is called when a leg begins."""
+    """The server's state for one run. `on_leg` is called when a leg begins."""
 
     def __init__(
         self,
@@ -107,18 +107,21 @@ class ServerRun:
     # Requests of the server
 
     def ask_exec(self, message: exec_pb2.ExecServerMessage, number: int | None = None) -> Send:
-        """Return the step that asks the client to run a tool. Its id is `number`, or the next free one."""
+        """Return the step that asks the client to run a tool. The request's id is `number`, or the next free one."""
         message.id = self._number("exec", number)
         message.exec_id = message.exec_id or f"exec-{message.id}"
         return to_client(agent.AgentServerMessage(exec_server_message=message))
 
     def ask_query(self, message: queries_pb2.InteractionQuery, number: int | None = None) -> Send:
-        """Return the step that sends a question to the user. Its id is `number`, or the next free one."""
+        """Return the step that sends a question to the user. The id of the query is `number`, or the next free one."""
         message.id = self._number("query", number)
         return to_client(agent.AgentServerMessage(interaction_query=message))
 
     def ask_kv(self, message: kv_pb2.KvServerMessage, number: int | None = None) -> Send:
-        """Return the step that asks the client to store or return a blob. Its id is `number`, or the next free one."""
+        """Return the step that asks the client to store or return a blob.
+
+        The request's id is `number`, or the next free one.
+        """
         message.id = self._number("kv", number)
         return to_client(agent.AgentServerMessage(kv_server_message=message))
 
@@ -174,7 +177,7 @@ class ServerRun:
         yield from self.wait(lambda: self.has_answers(("kv",)), "a blob")
 
     def fetch(self, ids: Sequence[bytes], missing: ServiceRefusal = NAMED["blob"]) -> Routine[list[bytes]]:
-        """Return blobs that the client stores. Raise RunRefused with `missing` if the client does not have one."""
+        """Return blobs that the client stores. Raise RunRefused with `missing` if the client lacks one of them."""
         asked: dict[int, bytes] = {}
         for key in dict.fromkeys(ids):
             if key not in self.blobs:

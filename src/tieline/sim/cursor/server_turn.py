@@ -78,7 +78,7 @@ class ServerTurn:
         yield from self.closing()
 
     def opening(self) -> Steps:
-        """Yield the steps that prepare the input of the model. A second call yields none.
+        """Yield the steps that prepare the input of the model. A second call yields no steps.
 
         Raise RunRefused if the client's request is invalid.
         """
@@ -128,7 +128,7 @@ class ServerTurn:
         return found or models[0]
 
     def load_history(self) -> Steps:
-        """Load the conversation so far from the blobs that the client stores. Raise RunRefused if one is missing."""
+        """Load the conversation so far from the blobs that the client stores. Raise RunRefused if a blob is missing."""
         if self._is_history_loaded:
             return
         self._is_history_loaded = True
@@ -170,7 +170,7 @@ class ServerTurn:
     # The opening
 
     def _request_context(self) -> Steps:
-        """Get the request context from the run request, or ask the client for it. It may be missing."""
+        """Take the request context from the run request, or ask the client for it. Do without it if none arrives."""
         run, action = self.run, self.request.action
         for given in (action.user_message_action, action.resume_action, action.start_plan_action):
             if given.HasField("request_context"):

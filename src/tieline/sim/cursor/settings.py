@@ -43,7 +43,7 @@ class SimSettings(Value):
     heartbeat: float = 3.0
     """Seconds between heartbeats while the server waits."""
     patience: float = 3600.0
-    """Seconds to wait for an answer of the client. The client may park the run, and so answer much later."""
+    """Seconds to wait for an answer from the client. The client may park the run and answer much later."""
     context_patience: float = 5.0
     """Seconds to wait for the request context. Some clients never send it; the run then continues without it."""
     pace: float = 0.0
@@ -64,7 +64,7 @@ class SimSettings(Value):
     http2_config: Literal[0, 1, 2, 3, 4] = 0
     """The HTTP/2 setting in the server configuration for clients: 1 and 3 forbid HTTP/2, 2 and 4 require it."""
     agent_url: str = ""
-    """The URL for runs in the server configuration for clients. If empty, runs go to this server."""
+    """The URL for runs in the server configuration for clients. If empty, runs are sent to this server."""
     privacy_mode: int = 0
 
     auth: bool = False
@@ -75,4 +75,4 @@ class SimSettings(Value):
     unauthenticated: Literal["status", "frame"] = "status"
     """How a run with an invalid token is refused: with HTTP status 401, or with an error in the end frame."""
     login_polls: int | None = 1
-    """Number of polls after which a login is granted. If None, it is granted only when its link has been opened."""
+    """Number of polls after which a login is granted. If None, it is granted only after its link has been opened."""

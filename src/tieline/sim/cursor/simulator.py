@@ -44,9 +44,9 @@ class CursorSim:
         self.tokens = TokenIssuer(self.settings)
         self.scripts = Scripts(script)
         self.requests: deque[RequestHead] = deque(maxlen=KEPT_REQUESTS)
-        """The heads of the requests so far."""
+        """The heads of the most recent requests."""
         self.journal: deque[RunRecord] = deque(maxlen=KEPT_RUNS)
-        """Records of the runs so far, with the client's messages and the ending of each run."""
+        """Records of the most recent runs, with the client's messages and the ending of each run."""
         self.runs = 0
         """Number of runs so far: one for each turn, however many legs it takes."""
         self.appends = 0
@@ -69,11 +69,11 @@ class CursorSim:
 
     @property
     def connections(self) -> int:
-        """Number of connections so far."""
+        """Number of connections accepted so far."""
         return self._server.connections
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until `condition` is true, without a timeout. It is checked after every request and message."""
+        """Wait, without a timeout, until `condition` is true. It is checked after every request and message."""
         while not condition():
             self._happened.clear()
             await self._happened.wait()
@@ -91,7 +91,7 @@ class CursorSim:
         return f"{'https' if self._tls else 'http'}://{self._host}:{self.port}"
 
     async def start(self, host: str = "127.0.0.1", port: int = 0, *, tls: Tls | ssl.SSLContext | None = None) -> None:
-        """Start to listen. Port 0 picks a free port."""
+        """Start listening. Port 0 picks a free port."""
         self._host, self._tls = host, tls is not None
         await self._server.start(host, port, tls)
 
@@ -228,9 +228,9 @@ async def serve(
     ready: Callable[[CursorSim], None] | None = None,
     native: bool = False,
 ) -> None:
-    """Run a simulator until this coroutine is cancelled. `ready` is called when the simulator listens.
+    """Run a simulator until this coroutine is cancelled. `ready` is called once it is listening.
 
-    With `native`, the model uses Cursor's built-in tools with every client, not only with Cursor's own.
+    With `native`, the model uses Cursor's built-in tools with every client, not only with Cursor's own clients.
     """
     sim = CursorSim(settings or SimSettings(native=True if native else None))
     await sim.start(host, port, tls=tls)

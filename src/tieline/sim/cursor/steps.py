@@ -23,7 +23,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait until a condition is true or `seconds` have passed, and send heartbeats meanwhile.
+    """Wait until a condition is true or `seconds` have passed, sending heartbeats in the meantime.
 
     Afterwards the program must check the condition itself. If `seconds` is None, the setting `patience` applies.
     Without `beats`, no heartbeats are sent.
@@ -73,7 +73,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """End the stream regularly, with success or with a refusal."""
+    """End the stream normally, with success or with a refusal."""
 
     refusal: ServiceRefusal | None = None
 
@@ -87,7 +87,7 @@ class GoAway:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """End the response irregularly: without an end frame, by resetting the stream, or by closing the connection."""
+    """End the response abnormally: without an end frame, by resetting the stream, or by closing the connection."""
 
     how: Literal["eof", "reset", "cut"] = "eof"
 

@@ -59,7 +59,7 @@ class TokenIssuer:
     # Logins
 
     def opened(self, login: str, challenge: str) -> None:
-        """Record that the user has opened the link of a login. The link contains `challenge`."""
+        """Record that the user has opened the link for the login with the id `login`. The link contains `challenge`."""
         self._login(login).challenge = challenge
 
     def polled(self, login: str, verifier: str) -> dict[str, str] | None:

@@ -111,7 +111,8 @@ class UnaryCalls:
     def _grant(self, _: RequestHead, body: bytes) -> tuple[int, Any]:
         """Refresh an access token in the form that Cursor's editor uses.
 
-        The response contains no new refresh token. If the refresh token is invalid, it tells the editor to log out.
+        The response contains no new refresh token. If the refresh token is invalid, the response tells the editor to
+        log out.
         """
         asked = _object(body)
         token = str(asked.get("refresh_token") or "")

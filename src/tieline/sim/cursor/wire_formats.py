@@ -30,7 +30,7 @@ class Unreadable(Exception):
 
 
 class WireFormat(Value):
-    """The encoding of a call. `content_type` is the content type of both its request and its response."""
+    """The encoding of an HTTP call. `content_type` is the content type of both its request and its response."""
 
     framing: Framing
     content_type: str
