@@ -1,4 +1,4 @@
-"""Validate base64 without decoding it, in a tenth of the time and without the memory for the result."""
+"""Validate base64 without decoding it, which takes a tenth of the time and no memory for the decoded data."""
 
 from binascii import a2b_base64
 

@@ -30,7 +30,7 @@ ConversationCache = BoundedCache[tuple[Any, ...], Any]
 
 
 def conversation_cache(max_bytes: int = MAX_BYTES) -> ConversationCache:
-    """Create a cache. One entry may use at most an eighth of it, so that a large image cannot evict all others."""
+    """Create a cache. One entry may use at most an eighth of it, so that a large image cannot evict everything else."""
     return BoundedCache(MAX_ENTRIES, max_weight=max_bytes, max_each=max_bytes // 8)
 
 

@@ -37,7 +37,7 @@ class ShownFile(NamedTuple):
     is_cut: bool = False
     """Whether lines are missing at the end, or a line is truncated."""
     is_exact: bool = True
-    """Whether the text ends with a newline exactly if the file does. Some output formats do not show this."""
+    """Whether the text reproduces the file's final newline, or its absence. Some output formats do not show it."""
 
 
 def bare(shown: str) -> str:
@@ -72,7 +72,7 @@ class QueryAnswer(msgspec.Struct):
 
 
 def answers(text: str) -> list[QueryAnswer]:
-    """Parse the result of a tool that takes several queries at once; empty if the text is no such result."""
+    """Parse the result of a tool that takes several queries at once; empty if the text is not such a result."""
     if not text.startswith("["):
         return []
     try:
@@ -82,7 +82,7 @@ def answers(text: str) -> list[QueryAnswer]:
 
 
 def answered(text: str) -> str | None:
-    """Return the joined results of a tool that takes several queries at once; None if the text is no such result."""
+    """Return the joined results of a tool that takes several queries at once; None if the text is not such a result."""
     found = answers(text)
     return "\n".join(answer.result for answer in found) if found else None
 

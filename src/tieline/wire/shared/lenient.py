@@ -195,7 +195,7 @@ def _has_tag(value: Any, info: inspect.StructType) -> bool:
 
 
 def _is_natural(value: Any, info: inspect.Type) -> bool:
-    """Return whether the value has this type without conversion. Such members of a union are tried first."""
+    """Return whether the value has this type without conversion. In a union, such types are tried first."""
     return isinstance(value, _NATURAL.get(type(info), ()))
 
 

@@ -1,7 +1,7 @@
 """Read an upstream's list of models.
 
-There is no standard for more than the id of a model. Servers report limits and abilities under many names; a value that
-has an unexpected type is ignored.
+Only the id of a model has a standard name. Servers report limits and abilities under many different names. A value of
+an unexpected type is ignored.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from tieline.model.request import Effort
 from tieline.wire.shared.json import Malformed, decode_any
 
 MOST_TOKENS = 1_000_000_000
-"""A larger number is not a limit."""
+"""The largest plausible number of tokens. A larger number is not used as a limit."""
 
 Path = tuple[str, ...]
 
@@ -51,12 +51,12 @@ _THINKING_WORDS = frozenset({"reasoning", "reasoning_effort", "include_reasoning
 
 
 def read_models(body: bytes) -> list[ModelInfo]:
-    """Return the models of a list. Raise Malformed if it is none; entries without an id are left out."""
+    """Parse a list of models. Leave out entries without an id. Raise Malformed if `body` is not a list of models."""
     return [read_model(row) for row in read_rows(body)]
 
 
 def read_rows(body: bytes) -> list[dict[str, Any]]:
-    """Return the entries of a list that have an id. Raise Malformed if it is no list of models."""
+    """Return the entries of a list of models that have an id. Raise Malformed if `body` is not such a list."""
     try:
         answer = decode_any(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -68,7 +68,7 @@ def read_rows(body: bytes) -> list[dict[str, Any]]:
 
 
 def read_model(row: dict[str, Any]) -> ModelInfo:
-    """Return one model of a list."""
+    """Convert one entry of a list of models."""
     thinks = _flag(row, _THINKS, _THINKING_WORDS)
     efforts = _efforts(row)
     return ModelInfo(
@@ -94,7 +94,7 @@ def member(row: Any, path: Iterable[str]) -> Any:
 
 
 def limit(row: dict[str, Any], paths: Iterable[Path]) -> int | None:
-    """Return the first number of tokens at one of these paths, or None."""
+    """Return the number of tokens at the first of these paths that holds one, or None if none does."""
     for path in paths:
         value = member(row, path)
         if value is not None and isinstance(value, int | float) and value is not True and 1 <= value <= MOST_TOKENS:
@@ -132,7 +132,10 @@ def _inputs(row: dict[str, Any]) -> tuple[Input, ...] | None:
 
 
 def _flag(row: dict[str, Any], paths: Iterable[Path], words: frozenset[str] = frozenset()) -> bool | None:
-    """Return whether a model has an ability: as a boolean, or as a word in a list of its abilities or parameters."""
+    """Return whether a model has an ability, or None if that is unknown.
+
+    The entry reports an ability as a boolean at one of `paths`, or as one of `words` in a list.
+    """
     for path in paths:
         value = member(row, path)
         if isinstance(value, bool):

@@ -220,7 +220,7 @@ class _SchemaConversion:
             schema["not"] = {}
 
     def copy(self, ref: str, home: Schema) -> Any:
-        """Return a copy of the target of a reference: None if it does not exist, empty if the budget is exhausted."""
+        """Return a copy of a reference's target; None if there is none, an empty schema if the budget is exhausted."""
         encoded = self.copies.get((id(home), ref))
         if encoded is None:
             target = self.target(ref, home)
@@ -241,7 +241,7 @@ class _SchemaConversion:
         return _at(home, ref) if found is None else found
 
     def keywords(self, schema: Schema) -> None:
-        """Correct the keywords of one schema, without its subschemas."""
+        """Correct the keywords of one schema, but not those of its subschemas."""
         for key in _DROPPED:
             if isinstance(schema.get(key), str):
                 del schema[key]
@@ -349,8 +349,8 @@ def _children(schema: Schema) -> Iterator[Schema]:
 def _merge(base: Schema, members: list[Schema], union: str) -> None:
     """Merge the members of a union into `base`.
 
-    `base` gets the properties of all members. A property is required if all members require it or, for allOf, if any
-    member does.
+    `base` receives the properties of all members. A property is required if all members require it or, for allOf, if
+    any member does.
     """
     if not members:
         return
@@ -383,7 +383,7 @@ def _required(schema: Schema) -> list[str]:
 def _merge_named(base: Schema, members: Iterable[Schema], key: str, union: str) -> None:
     """Merge the maps of named schemas under `key`, such as `properties`, into `base`.
 
-    A name with several different schemas gets their union: an allOf if `union` is allOf, otherwise an anyOf.
+    If the schemas for a name differ, they are combined in an allOf if `union` is allOf, otherwise in an anyOf.
     """
     found: dict[str, list[Any]] = {}
     for schema in (base, *members):

@@ -153,7 +153,8 @@ class _CallFitter:
     def arguments(self, schema: Schema, must: Mapping[Role, Any]) -> dict[str, Any] | None:
         """Return the arguments for this schema.
 
-        Return None if the schema has no property for a value in `must`, or if a required property gets no value.
+        Return None if the schema has no property for a value in `must`, or if there is no value for a required
+        property.
         """
         properties = properties_of(schema)
         arguments: dict[str, Any] = {}

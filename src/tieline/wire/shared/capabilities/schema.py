@@ -20,7 +20,7 @@ def load(schema: bytes | None) -> Schema:
 
 
 def resolve(schema: object, root: Schema) -> Schema:
-    """Return the schema with a local `$ref` followed and `allOf` merged; empty if it is not a JSON object."""
+    """Return the schema with a local `$ref` resolved and `allOf` merged; empty if `schema` is not a JSON object."""
     for _ in range(MAX_DEPTH):
         if not isinstance(schema, Mapping):
             return {}

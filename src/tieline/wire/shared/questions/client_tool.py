@@ -63,7 +63,7 @@ def call_for(question: Question, tools: Sequence[ToolSpec]) -> QuestionCall | No
 
 
 def read_result(result: ToolResult, question: Question) -> QuestionAnswer:
-    """Parse the result of the call that asked this question. A result without a usable answer declines the question."""
+    """Parse the result of the call that asked this question. A result without a usable answer counts as declined."""
     text = "\n".join(part.text for part in result.content if isinstance(part, Text)).strip()
     if result.is_error:
         return QuestionAnswer(action="decline", reason=text)

@@ -129,7 +129,7 @@ def parse_answers(words: str, fields: Sequence[Field]) -> ParsedAnswers:
 
 
 def _given(words: str, field: Field) -> dict[str, Any]:
-    """Return the answer by field name; empty if an optional field was skipped."""
+    """Return the parsed answer under the field's name; empty if an optional field was skipped."""
     try:
         return {field.name: parse_answer(words, field)}
     except AnswerSkipped:
@@ -168,7 +168,7 @@ def is_consent(words: str) -> bool:
 
 
 def is_approval(words: str) -> bool:
-    """Return whether the text is an approval and nothing else. A question is not, nor is "yes, but …"."""
+    """Return whether the text is an approval and nothing else. Neither a question nor "yes, but …" is an approval."""
     spoken = re.findall(r"[^\W_]+(?:'[^\W_]+)?", words.lower())
     if "?" in words or not _APPROVING.union(_POLITE).issuperset(spoken):
         return False
