@@ -1,8 +1,8 @@
 """Connect envelopes: split a byte stream into frames.
 
-A frame is one byte of flags, four bytes of length (big endian) and the payload. The flags say that the payload is
-compressed (COMPRESSED), that it is the JSON at the end of a Connect stream (END), or that it is the text of the
-trailers at the end of a gRPC-Web stream (TRAILERS). End frames are returned like all others; their payload is not
+A frame consists of one byte of flags, four bytes for the length (big endian) and the payload. The flags say that the
+payload is compressed (COMPRESSED), that it is the JSON at the end of a Connect stream (END), or that it is the text of
+the trailers at the end of a gRPC-Web stream (TRAILERS). End frames are returned like all others; their payload is not
 interpreted here.
 """
 
@@ -32,7 +32,7 @@ class Frame(NamedTuple):
 class FramingError(Exception):
     """A frame is invalid or too large.
 
-    `frames` are the valid frames before the error; `rest` are the bytes from the invalid frame on.
+    `frames` are the valid frames before the error; `rest` holds all bytes from the start of the invalid frame.
     """
 
     def __init__(self, message: str, frames: list[Frame] | None = None, rest: bytes = b"") -> None:
@@ -42,7 +42,7 @@ class FramingError(Exception):
 
 
 class FrameReader:
-    """Splits reads of any size into frames. After an error, every further call of `feed` raises the same error.
+    """Splits reads of any size into frames. After an error, every further call to `feed` raises the same error.
 
     `limit` is the maximum size of a payload as received, `expanded` the maximum size of a decompressed one.
     """
@@ -59,7 +59,7 @@ class FrameReader:
 
     @property
     def pending(self) -> int:
-        """The number of bytes received of an incomplete frame."""
+        """The number of bytes of an incomplete frame that have been received so far."""
         return self._held_size
 
     def feed(self, data: bytes) -> list[Frame]:
@@ -80,7 +80,7 @@ class FrameReader:
         return frames
 
     def _cut(self, data: bytes, frames: list[Frame]) -> int:
-        """Append the complete frames in `data` to `frames`; return the offset of the incomplete rest."""
+        """Append the complete frames in `data` to `frames`; return the offset of the incomplete frame after them."""
         begin, end = 0, len(data)
         unpack, add, limit = _HEAD.unpack_from, frames.append, self._limit
         while begin + _HEAD_SIZE <= end:

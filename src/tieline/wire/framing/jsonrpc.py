@@ -7,10 +7,10 @@
   log. An invalid request is answered with an error, because its sender waits for a response.
 - Only the beginning of a line over the limit is kept, so the other side cannot exhaust memory. If the beginning
   contains the id, only that request fails.
-- An incoming request gets a local number and is answered once, by that number. Its id is sent back byte for byte: 1,
-  "1" and 1.0 are different ids, and two open requests with the same id are separate requests.
-- The first response to an outgoing request counts; later ones are skipped. Outgoing ids are numbers; a response that
-  returns one as a string still matches.
+- An incoming request is assigned a local number and is answered once, by that number. Its id is sent back byte for
+  byte: 1, "1" and 1.0 are different ids, and two open requests with the same id are separate requests.
+- Only the first response to an outgoing request counts; later ones are skipped. Outgoing ids are numbers; a response
+  that returns one as a string still matches.
 - A response with an error means failure, whatever else it contains. A response with neither error nor result means
   success with the result null.
 """
@@ -78,7 +78,7 @@ class Response(NamedTuple):
 
 
 class SkippedInput(NamedTuple):
-    """Input that was ignored: not a message, or a message that matches no request. `beginning` is its first part."""
+    """Ignored input: not a message, or a message that matches no request. `beginning` is the first part of it."""
 
     reason: str
     beginning: str = ""
@@ -187,7 +187,7 @@ class JsonRpcPeer:
     # ── sending ──
 
     def request(self, method: str, params: Any = None) -> int:
-        """Send a request and return its id, by which its `Response` can be recognised."""
+        """Send a request and return its id, which its `Response` will contain."""
         self._last_id += 1
         self._pending[self._last_id] = method
         self._send({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params})
@@ -214,7 +214,7 @@ class JsonRpcPeer:
         return True
 
     def outbox(self) -> bytes:
-        """Return the bytes to send, and clear them."""
+        """Return the bytes to send, and empty the outbox."""
         data = b"".join(self._outbox)
         self._outbox.clear()
         return data

@@ -23,13 +23,13 @@ class SseOverflow(ValueError):
 
 
 class SseReader:
-    """Splits a stream into blocks, the text between blank lines. `event` parses the event in a block, if it has one."""
+    """Splits a stream into blocks, which are separated by blank lines. `event` parses the event in a block, if any."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.stray = b""
         """Lines that are not valid SSE, up to STRAY_LIMIT bytes; some upstreams write a bare JSON error to a stream."""
         self.held: list[bytes] = []
-        """The chunks received so far of an incomplete block."""
+        """The chunks of an incomplete block that have been received so far."""
         self._limit = limit
         self._held_size = 0
         self._begun = False

@@ -113,19 +113,19 @@ class DeltaFrame:
 class StreamReader(ABC):
     """Base class: reads one answer. A subclass implements `_receive` and `_end_of_stream`.
 
-    `keep_source` says whether batches get their wire text as a source.
+    `keep_source` says whether each batch has its wire text as a source.
     """
 
     protocol: ClassVar[str]
 
     def __init__(self, keep_source: bool) -> None:
         self.ended = False
-        """Whether the ending was returned; all data after it is ignored."""
+        """Whether the ending has been returned. All data after it is ignored."""
         self._sse = SseReader()
         self._frame = DeltaFrame()
         self._parts = PartsWriter()
         self._is_exact = keep_source
-        """Whether batches get a source; False once a frame was not exactly equivalent to its events."""
+        """Whether batches have a source; False once a frame was not exactly equivalent to its events."""
         self._model_member = b""
         """The JSON member with the model name, as the upstream writes it."""
         self._held = b""
@@ -165,7 +165,7 @@ class StreamReader(ABC):
         """Handle a stream that ended without its final event."""
 
     def _read(self, text: bytes) -> list[Event]:
-        """Return the events of complete blocks, each followed by a blank line, which may be missing after the last."""
+        """Return the events in complete blocks. A blank line follows each block, but may be missing after the last."""
         parts, frame = self._parts, self._frame
         start = covered = count = 0
         while start < len(text) and not self.ended:
