@@ -86,7 +86,7 @@ class ClientOffer(Value):
 
 
 class OpenRequest(NamedTuple):
-    """A request of the agent that is not answered yet. `spell` converts the answer to a question to the result."""
+    """An unanswered request from the agent. For a question, `spell` converts the answer to the result to send."""
 
     kind: Kind
     session: str
@@ -95,14 +95,14 @@ class OpenRequest(NamedTuple):
 
 
 class RequestReading(NamedTuple):
-    """The fact for a request of the agent, and the record that is kept until the request is answered."""
+    """The fact for a request from the agent, and the record that is kept until the request is answered."""
 
     fact: Fact
     opened: OpenRequest
 
 
 Reader = Callable[[IncomingRequest, ClientSessions], RequestReading | None]
-"""Converts a request of the agent to a fact; returns None if its parameters are invalid."""
+"""Converts a request from the agent to a fact; returns None if its parameters are invalid."""
 
 
 def readers(offer: ClientOffer) -> dict[str, Reader]:
@@ -305,7 +305,7 @@ class AgentRequestAnswers:
         return self._answer(number, "create", schema.CreateTerminalResult(terminal_id=terminal))
 
     def answer_output(self, number: int, output: str, truncated: bool, ended: schema.ExitStatus | None = None) -> bool:
-        """Answer a request for the output of a terminal so far. Return whether the request was still open.
+        """Answer a request for a terminal's output with the output so far. Return whether the request was still open.
 
         `ended` is the exit status of the command; None if it is still running.
         """
@@ -317,7 +317,7 @@ class AgentRequestAnswers:
         return self._answer(number, "wait", ended)
 
     def answer_done(self, number: int) -> bool:
-        """Confirm that a file was written, or a terminal killed or released. Return whether the request was open."""
+        """Confirm a file write, or the kill or release of a terminal. Return whether the request was still open."""
         return self._answer(number, "done", schema.PRESENT)
 
     def refuse(self, number: int, message: str, code: int = INTERNAL_ERROR) -> bool:

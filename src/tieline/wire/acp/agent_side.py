@@ -62,7 +62,7 @@ RESULTS: dict[str, type[schema.AcpShape]] = {
 
 
 class ClientRequest(NamedTuple):
-    """A request of the client. Pass `number` to `AgentSide.answer` or `AgentSide.refuse` to answer it."""
+    """A request from the client. Pass `number` to `AgentSide.answer` or `AgentSide.refuse` to answer it."""
 
     number: int
     method: str
@@ -70,7 +70,7 @@ class ClientRequest(NamedTuple):
 
 
 class ClientNotification(NamedTuple):
-    """A notification of the client."""
+    """A notification from the client."""
 
     method: str
     params: schema.AcpShape
@@ -98,11 +98,11 @@ class AgentSide:
         self._peer = JsonRpcPeer(limit=limit)
 
     def answer(self, number: int, result: schema.AcpShape) -> bool:
-        """Answer a request of the client with a result. Return False if it was answered already."""
+        """Answer a request from the client with a result. Return False if it was already answered."""
         return self._peer.result(number, result)
 
     def refuse(self, number: int, code: int, message: str) -> bool:
-        """Answer a request of the client with an error. Return False if it was answered already."""
+        """Answer a request from the client with an error. Return False if it was already answered."""
         return self._peer.error(number, code, message)
 
     def update(self, session: str, update: updates.Update) -> None:

@@ -39,14 +39,14 @@ class CallTable:
         return call in self._calls
 
     def start(self, fields: CallFields) -> AgentCall:
-        """Add a call that the agent announced, and return it. A call with the same id that has ended is replaced."""
+        """Add a call that the agent announced, and return it. It replaces an ended call with the same id."""
         known = self._calls.get(fields.tool_call_id)
         if known is not None and known.has_ended:
             self._calls.pop(fields.tool_call_id)
         return self.patch(fields)
 
     def patch(self, fields: CallFields) -> AgentCall:
-        """Merge an update into a call, which may be unknown so far, and return the complete call."""
+        """Merge an update into a call, which may not be known yet, and return the complete call."""
         known = self._calls.get(fields.tool_call_id) or AgentCall(id=fields.tool_call_id)
         call = _patched(known, fields)
         self._calls.put(call.id, call)
@@ -102,7 +102,7 @@ def is_about_terminals(fields: CallFields) -> bool:
 def terminal_facts(session: str, call: AgentCall, meta: CallMeta | None) -> list[Fact]:
     """Return facts about the output and the end of an agent's own terminal.
 
-    If `meta` does not name the terminal, it is the last terminal of the call.
+    If `meta` does not name the terminal, the last terminal of the call is meant.
     """
     if meta is None:
         return []

@@ -8,9 +8,9 @@
 Check the outbox after every call, because requests that need no decision are answered immediately. Rules:
 
 - Facts are returned in the order of the messages. Updates of a session that is being created are held back until
-  `SessionOpened`, because its name is unknown before. A session that is loaded already has a name, so its history is
-  reported immediately. Updates after the end of a turn are reported like any other.
-- Every request of the agent is answered: with an error if the client does not offer it, otherwise by the receiver of
+  `SessionOpened`, because its name is unknown before that. A session that is loaded already has a name, so its history
+  is reported immediately. Updates after the end of a turn are reported like any other.
+- Every request from the agent is answered: with an error if the client does not offer it, otherwise by the receiver of
   the fact. Requests that wait for a person end with the turn; they are answered as cancelled and reported as
   `Withdrawn`.
 - After `cancel`, the turn ends as cancelled, even if the agent reports an error.
@@ -139,7 +139,8 @@ class ClientSide(AgentRequestAnswers):
     def list_sessions(self, cwd: str | None = None, cursor: str | None = None) -> int:
         """List the agent's stored sessions. Return the request id; the answer is a `SessionsListed` fact.
 
-        `cwd` limits the list to sessions in this directory. `cursor` is that of the previous answer, to continue it.
+        `cwd` limits the list to sessions in this directory. To continue a list, pass the `cursor` of the previous
+        answer.
         """
         return self._request("session/list", schema.ListSessionsParams(cwd=cwd, cursor=cursor))
 
@@ -152,11 +153,16 @@ class ClientSide(AgentRequestAnswers):
         return self._request("session/delete", schema.SessionParams(session_id=session), session)
 
     def set_mode(self, session: str, mode: str) -> int:
-        """Set the mode of a session by its id. Return the request id; the answer is a `RequestDone` fact."""
+        """Set the mode of a session to the mode with the id `mode`.
+
+        Return the request id; the answer is a `RequestDone` fact.
+        """
         return self._request("session/set_mode", schema.SetModeParams(session_id=session, mode_id=mode), session)
 
     def set_model(self, session: str, model: str) -> int:
-        """Set the model of a session by its id. Return the request id; the answer is a `RequestDone` fact.
+        """Set the model of a session to the model with the id `model`.
+
+        Return the request id; the answer is a `RequestDone` fact.
 
         Use this for agents that offer models but have no option of the category `model`.
         """
@@ -227,7 +233,7 @@ class ClientSide(AgentRequestAnswers):
     def close(self, reason: str) -> list[Fact]:
         """Close the connection, and return the last facts.
 
-        Unanswered requests of the client fail with this reason. Open requests of the agent are dropped without an
+        Unanswered requests from the client fail with this reason. Open requests from the agent are dropped without an
         answer, and reported as `Withdrawn`.
         """
         found: list[Fact] = []
@@ -312,7 +318,7 @@ class ClientSide(AgentRequestAnswers):
         return [*found, refused, *self._not_opened(answer, session)]
 
     def _not_opened(self, answer: Response, session: str) -> list[Fact]:
-        """Drop a session that could not be opened, unless it has a turn. Return the facts that were held back."""
+        """Drop a session that could not be opened, unless it has an active turn. Return the facts that were held back."""
         if answer.method not in results.HOW:
             return []
         self._opening.discard(answer.id)

@@ -48,7 +48,7 @@ class CreatePlanParams(AcpShape):
 
 
 class UpdateTodosParams(AcpShape):
-    """An update of the todo list. With `merge`, the todos are added to the list or replace those with the same id."""
+    """An update to the todo list. With `merge`, each todo is added or replaces the one with the same id."""
 
     todos: list[TodoShape]
     tool_call_id: str = ""

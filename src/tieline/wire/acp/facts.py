@@ -1,8 +1,8 @@
 """Facts: the information in an agent's messages, independent of the JSON on the wire.
 
 `ClientSide.feed` returns facts in the order of the messages. `session` is the agent's name for a session. `request` is
-the id of an outgoing request, as returned by the method that sent it. `number` identifies a request of the agent and is
-used to answer it. Values that are only passed on (input and output of a call, error data) are JSON text.
+the id of an outgoing request, as returned by the method that sent it. `number` identifies a request from the agent and
+is used to answer it. Values that are only passed on (input and output of a call, error data) are JSON text.
 """
 
 from typing import Literal
@@ -121,7 +121,7 @@ class SessionsListed(Value):
 
 
 class RequestDone(Value):
-    """An outgoing request has succeeded. This is the answer to requests that have no other fact for it."""
+    """An outgoing request has succeeded. This fact answers requests that have no more specific one."""
 
     request: int
     method: str
@@ -191,7 +191,7 @@ class ContentChunk(Value):
 
 
 class CallDiff(Value):
-    """A change of a file by a tool call. `old` is None if the file is new."""
+    """A change to a file by a tool call. `old` is None if the file is new."""
 
     path: str
     new: str
@@ -206,7 +206,7 @@ class CallLocation(Value):
 
 
 class AgentCall(Value):
-    """A tool call of the agent, with everything known about it so far."""
+    """A tool call by the agent, with everything known about it so far."""
 
     id: str
     title: str = ""
@@ -222,7 +222,7 @@ class AgentCall(Value):
     tool: str = ""
     """The name by which the agent's model called the tool; empty if the agent reports only a title."""
     is_mcp: bool = False
-    """Whether the agent says that this is a call of an MCP tool."""
+    """Whether the agent says that this is a call to an MCP tool."""
 
     @property
     def has_ended(self) -> bool:
@@ -347,7 +347,7 @@ class UnknownUpdate(Value):
 
 
 class PermissionOption(Value):
-    """One possible answer to a permission request. Several options may have the same kind; the answer is the id."""
+    """One possible answer to a permission request. Several options may have the same kind, so the answer is an id."""
 
     id: str
     name: str = ""
@@ -414,7 +414,7 @@ class PlanProposed(Value):
 
 
 class FileReadRequested(Value):
-    """The agent wants to read a file: at most `limit` lines from `line`, which counts from 1."""
+    """The agent wants to read a file: at most `limit` lines, starting at `line` (the first line is 1)."""
 
     number: int
     session: str
@@ -462,11 +462,11 @@ AgentRequest = (
     | TerminalRequested
     | TerminalUseRequested
 )
-"""A request of the agent that has to be answered. `number` identifies it in the answer."""
+"""A request from the agent that has to be answered. `number` identifies it in the answer."""
 
 
 class Withdrawn(Value):
-    """A request of the agent no longer needs an answer: it was cancelled, or the connection was closed."""
+    """A request from the agent no longer needs an answer: it was cancelled, or the connection was closed."""
 
     number: int
 

@@ -1,7 +1,7 @@
 """Questions to the user: convert three wire formats to a list of fields, and the user's answers to results.
 
-- `elicitation/create` contains a flat JSON schema, or a URL for the user to visit. The result accepts it with content,
-  declines it or cancels it.
+- `elicitation/create` contains a flat JSON schema, or a URL for the user to visit. The result accepts the question with
+  content, declines it or cancels it.
 - `cursor/ask_question` contains a list of questions with options. The result contains the ids of the chosen options.
 - A permission request that is marked in its `_meta` contains questions too. The result selects the option that allows
   the call, and contains the answers by the index of the question.

@@ -1,4 +1,4 @@
-"""Convert the agent's results for a client's requests to facts."""
+"""Convert the agent's answers to the client's requests to facts."""
 
 from typing import Literal
 
@@ -90,7 +90,7 @@ def turn_ended(request: int, session: str, result: Raw) -> facts.TurnEnded:
 
 
 def _usage_of(parsed: schema.PromptResult) -> Usage | None:
-    """Return the usage of a turn, or None if all counts are zero, which means that the agent does not count."""
+    """Return the usage of a turn, or None if all counts are zero, which means that the agent does not count tokens."""
     usage = _usage(parsed.usage) if parsed.usage is not None else Usage()
     if parsed.meta is not None and parsed.meta.quota is not None and parsed.meta.quota.token_count is not None:
         count = parsed.meta.quota.token_count
@@ -101,7 +101,8 @@ def _usage_of(parsed: schema.PromptResult) -> Usage | None:
 def _usage(counts: schema.TokenUsage) -> Usage:
     """Convert token counts.
 
-    Agents differ in whether input includes cached tokens and output includes thoughts. The total shows which is true.
+    Agents differ in whether input includes cached tokens and output includes thoughts. The total shows which convention
+    the agent follows.
     """
     read_, written = counts.cached_read_tokens or 0, counts.cached_write_tokens or 0
     cached, thoughts = read_ + written, counts.thought_tokens or 0

@@ -230,7 +230,7 @@ class NewSessionParams(AcpShape):
 
 
 class KnownSessionParams(AcpShape):
-    """Parameters of session/load, resume and fork."""
+    """Parameters of session/load, session/resume and session/fork."""
 
     session_id: str
     cwd: str
@@ -239,7 +239,7 @@ class KnownSessionParams(AcpShape):
 
 
 class SessionParams(AcpShape):
-    """Parameters of session/close, delete and cancel."""
+    """Parameters of session/close, session/delete and session/cancel."""
 
     session_id: str
 
@@ -289,7 +289,7 @@ class ConfigOptionShape(AcpShape):
 
 
 class SessionResult(AcpShape):
-    """Result of session/new, load, resume and fork. Only the results of new and fork need `session_id`."""
+    """Result of session/new, session/load, session/resume and session/fork. Only new and fork need `session_id`."""
 
     session_id: str = ""
     modes: ModeState | None = None
@@ -442,7 +442,7 @@ class CreateTerminalResult(AcpShape):
 
 
 class TerminalParams(AcpShape):
-    """Parameters of terminal/output, wait_for_exit, kill and release."""
+    """Parameters of terminal/output, terminal/wait_for_exit, terminal/kill and terminal/release."""
 
     session_id: str
     terminal_id: str

@@ -13,7 +13,7 @@ from tieline.wire.acp.facts import Fact
 
 
 class ClientSession:
-    """The client's state of one session: its tool calls, its todo list, and the current turn."""
+    """The client's state for one session: its tool calls, its todo list, and the current turn."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -112,7 +112,7 @@ def _patch(session: ClientSession, update: updates.CallPatchedShape) -> list[Fac
 
 
 def _notified(session: ClientSession, call: facts.AgentCall, terminal: list[Fact]) -> list[Fact]:
-    """Return the facts about a call and its terminal, so that the end of the call follows the terminal's output."""
+    """Return the facts about a call and its terminal, with the end of the call after the terminal's output."""
     update = facts.CallUpdate(session=session.name, call=call)
     if not call.has_ended or not terminal:
         return [update, *terminal]
