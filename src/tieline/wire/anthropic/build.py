@@ -92,7 +92,7 @@ class _Prompt(Struct):
     sets_marks: bool = False
     """Whether the gateway sets cache marks itself."""
     is_repaired: bool = False
-    """Whether cache marks of the client were removed, so that its JSON cannot be sent unchanged."""
+    """Whether some of the client's cache marks were removed, so that its JSON cannot be sent unchanged."""
 
 
 def _joined(prompt: _Prompt, fields: dict[str, Any]) -> bytes:

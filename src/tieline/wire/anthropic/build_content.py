@@ -267,7 +267,7 @@ def is_blank(text: str) -> bool:
 
 
 def mark_offset(blocks: Sequence[object], after: int) -> int:
-    """Return where a cache mark can be inserted in the JSON text that ends with these blocks; 0 if nowhere.
+    """Return the position for a cache mark in the JSON text that ends with these blocks; 0 if there is none.
 
     The position is counted from the end of the text. The mark becomes the last member of the last block that may have
     one. `after` is the number of characters that follow the last block in the text.

@@ -56,7 +56,7 @@ class History(Struct):
         return [note for turn in self.turns for note in turn.notes]
 
     def turns_to_mark(self) -> list[int]:
-        """Return the indices of the turns that get a cache mark: the last turns of this and the previous request."""
+        """Return the indices of the turns to add a cache mark to: the last turns of this and the previous request."""
         last = len(self.turns) - 1
         users = [at for at, turn in enumerate(self.turns) if turn.role == "user"]
         return [last, users[-2]] if len(users) > 1 else [last]

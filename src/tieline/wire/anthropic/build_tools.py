@@ -102,7 +102,7 @@ def _hosted(spec: ToolSpec, at: int, request: Request, notes: list[Note]) -> Raw
 
 
 def _own(spec: ToolSpec) -> Raw | None:
-    """Return the JSON of a tool that Anthropic defines as the client sent it; None for any other tool."""
+    """Return the client's JSON for a tool that Anthropic defines; None for any other tool."""
     raw = spec.meta.get(PROTOCOL, {}).get("tool") if spec.meta else None
     return None if raw is None else Raw(raw.encode())
 

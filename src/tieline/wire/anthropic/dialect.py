@@ -1,4 +1,4 @@
-"""Settings for an upstream that deviates from the protocol, and for the form of the answer that a client gets."""
+"""Settings for an upstream that deviates from the protocol, and for the form of the answer that a client receives."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -7,7 +7,7 @@ from tieline.model.content import Value
 
 
 class Dialect(Value, cache_hash=True):
-    """Which features of the protocol an upstream supports; the defaults suit Anthropic's API."""
+    """The features of the protocol that an upstream supports. The defaults suit Anthropic's API."""
 
     max_tokens: int = 32000
     """The value of max_tokens if the client sends none, because the API requires one."""
@@ -41,7 +41,7 @@ class Dialect(Value, cache_hash=True):
 
 
 class Options(Value):
-    """The form of the answer that a client gets.
+    """The form of the answer that a client receives.
 
     `created` and `usage` have no effect in this protocol; they exist because the options of all codecs have them.
     """
@@ -50,7 +50,7 @@ class Options(Value):
     arguments: Literal["buffered", "incremental"] = "incremental"
     usage: bool = True
     estimate: Callable[[], int] | None = None
-    """A function that estimates the prompt's tokens, for a message_start before the upstream has sent a count."""
+    """A function that estimates the prompt's tokens, for a message_start written before the upstream sends a count."""
 
 
 DEFAULT = Dialect()

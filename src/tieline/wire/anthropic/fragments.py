@@ -1,8 +1,8 @@
 """Fragments of a request's JSON: the tools, the system prompt, or one turn.
 
 A fragment is cached by the identity of the objects that it was built from. This works because the parser returns the
-same object for the same text. The fragment keeps a reference to these objects, so that no other object can get the same
-identity while the fragment is in the cache.
+same object for the same text. The fragment keeps a reference to these objects, so that no other object can have the
+same identity while the fragment is in the cache.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class Fragment(Struct):
     source: tuple[Any, ...]
     text: bytes
     mark_at: int = 0
-    """Where a cache mark can be inserted, counted from the end of the text; 0 if no block may have one."""
+    """The position for a cache mark, counted from the end of the text; 0 if no block may have one."""
     marks: int = 0
     """The number of cache marks that the client set in this part of the request."""
     notes: tuple[Note, ...] = ()

@@ -19,16 +19,16 @@ _LEVELS = ("low", "medium", "high", "xhigh", "max")
 
 
 class Page(Value):
-    """The part of a list that a client asked for: at most `limit` models, next to a model."""
+    """The page of a list that a client asked for: at most `limit` models, directly after or before a given model."""
 
     limit: int = LARGEST_PAGE
-    """Clients that do not ask for a page mostly do not ask for a second one either, so the default is not 20."""
+    """The default exceeds the API's default of 20, because clients that set no limit rarely ask for a second page."""
     after_id: str | None = None
     before_id: str | None = None
 
 
 def parse_page(query: Mapping[str, Sequence[str]]) -> Page:
-    """Parse the query of `GET /v1/models`; raise BadRequest."""
+    """Parse the query of `GET /v1/models`. Raise BadRequest if it is invalid."""
     given = {name: query[name][-1] for name in ("limit", "after_id", "before_id") if name in query}
     size = given.get("limit", str(LARGEST_PAGE))
     if not (size.isascii() and size.isdigit() and len(size) <= 4 and 1 <= int(size) <= LARGEST_PAGE):
@@ -39,7 +39,7 @@ def parse_page(query: Mapping[str, Sequence[str]]) -> Page:
 
 
 def render_models(models: Mapping[str, ModelInfo], page: Page | None = None) -> bytes:
-    """Return the body of `GET /v1/models`. Raise BadRequest if the page is next to a model that is not listed."""
+    """Return the body of `GET /v1/models`. Raise BadRequest if the page refers to an unlisted model."""
     names, has_more = _cut(list(models), page or Page())
     return encode(
         {
@@ -52,7 +52,7 @@ def render_models(models: Mapping[str, ModelInfo], page: Page | None = None) -> 
 
 
 def _cut(names: list[str], page: Page) -> tuple[list[str], bool]:
-    """Return the names of a page, and whether there are more in the direction of the client."""
+    """Return the names on a page, and whether more follow in the direction in which the client is paging."""
     if page.before_id is not None:
         before = names[: _index(names, page.before_id, "before_id")]
         return before[-page.limit :], len(before) > page.limit
@@ -98,7 +98,7 @@ def _item(name: str, info: ModelInfo) -> dict[str, object]:
 
 
 def _capabilities(info: ModelInfo, own: Mapping[str, Any]) -> dict[str, object]:
-    """Return the abilities of a model. Every member must be present; `own` is what the upstream said."""
+    """Return the abilities of a model. Every member must be present; `own` holds those that the upstream reported."""
     return {
         "citations": _support(False),
         "code_execution": _support(False),
@@ -136,7 +136,7 @@ def _support(supported: bool) -> dict[str, object]:
 
 
 def read_models(body: bytes) -> list[ModelInfo]:
-    """Parse the response of `GET /v1/models`; raise Malformed."""
+    """Parse the response of `GET /v1/models`. Raise Malformed if it is invalid."""
     return [_read(row) for row in read_rows(body)]
 
 

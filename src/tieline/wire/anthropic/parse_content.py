@@ -224,7 +224,7 @@ def _foreign(raw: Raw, kind: str, path: Path) -> Part:
 
 
 def _as_text(raw: Raw, kind: str) -> Text | None:
-    """Return a search result or document as text, with the JSON of the block in `meta`; None if it is not only text."""
+    """Return a search result or document as text, with the block's JSON in `meta`; None if it has other content."""
     if kind not in ("search_result", "document"):
         return None
     try:

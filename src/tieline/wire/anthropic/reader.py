@@ -94,7 +94,7 @@ class OpenBlock:
         self.held: list[str] | None = None
         """Input that cannot be emitted before it is complete; None if input is emitted as it arrives."""
         self.doubtful = False
-        """Whether this may not be a real call, so that no part was started for it yet."""
+        """Whether the block may turn out not to be a real call. If so, no part has been started for it yet."""
         self.has_strays = False
         """Whether the block received text of another kind, for which a separate part was started."""
 
@@ -324,7 +324,7 @@ class ResponseReader(StreamReader):
                 return Foreign(protocol=PROTOCOL, kind=kind, json="")
 
     def _add_delta(self, index: int, delta: DeltaIn) -> None:
-        """Add a delta to its block. All its members count, because some contain both thinking and a signature."""
+        """Add a delta to its block. Read all of its members: some deltas contain both thinking and a signature."""
         block = self._blocks.get(index)
         if delta.text:
             if block is not None and block.accepts == "text":
@@ -493,7 +493,7 @@ def _is_plain_delta(index: int, kind: str | None, field: str, block: bytes) -> b
 
 
 def _merge_usage(usage: UsageIn, so_far: Usage = NO_USAGE) -> Usage:
-    """Return the larger value of each count. Counts are cumulative, and events may omit some of them."""
+    """Return the larger of the two values for each count. Counts are cumulative, and events may omit some of them."""
     fresh, output = usage.input_tokens or 0, usage.output_tokens or 0
     cached, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
     details = usage.output_tokens_details

@@ -235,7 +235,7 @@ class AddedTool(Struct, frozen=True):
 
 
 class Addition(Struct):
-    """A block that makes a tool available from that point of the conversation on."""
+    """A block that makes a tool available from this point of the conversation on."""
 
     tool: AddedTool = AddedTool()
 

@@ -1,6 +1,6 @@
 """Write the events of a leg as an answer of the Messages API: a stream, or one body.
 
-Blocks are numbered here; parts that this protocol cannot express get no number. The input of a tool is never sent in
+Blocks are numbered here; parts that this protocol cannot express have no number. The input of a tool is never sent in
 content_block_start, because many clients read it only from deltas. It is always an object, because clients parse it.
 
 Frames of an upstream of the same protocol are written unchanged (see `model.source`), if their meaning is unchanged.
@@ -99,7 +99,7 @@ class ResponseWriter:
         return b"".join(map(self.write, batch))
 
     def _may_copy(self, batch: Sequence[Event]) -> bool:
-        """Return whether the frames of a batch may be copied: not if they are part of a call that must be buffered."""
+        """Return whether the frames of a batch may be copied. Those of a call that must be buffered may not."""
         if not self._buffered:
             return True
         return not self._is_call and not any(
