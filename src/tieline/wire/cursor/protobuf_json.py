@@ -1,7 +1,7 @@
 """Convert JSON to `google.protobuf.Value` and back.
 
-A Value has no integers, and its objects have no order. The conversion back to JSON makes whole numbers ints and sorts
-the names of each object, so that equal arguments always give the same text.
+A Value has no integers, and its objects have no order. The conversion back to JSON turns whole numbers into ints and
+sorts the names of each object, so that equal arguments always give the same text.
 """
 
 import math

@@ -143,7 +143,7 @@ class LastCheckpoint:
         """Whether the client has answered a call that the service may not have recorded yet."""
 
     def inherit(self, before: "LastCheckpoint") -> None:
-        """Start with the checkpoint of `before`, the previous attempt of the same turn."""
+        """Start with the checkpoint of `before`, the previous attempt at the same turn."""
         self.data = before.data
         self.is_usable = before.is_usable
 

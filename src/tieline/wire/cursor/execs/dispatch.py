@@ -1,8 +1,8 @@
-"""Dispatch execs: turn each into a call of a client's tool, or into an immediate reply.
+"""Dispatch execs: turn each into a call to one of the client's tools, or into an immediate reply.
 
-An exec either becomes a call of one of the client's tools (`receive` returns the call, `answer` takes its result) or is
+An exec either becomes a call to one of the client's tools (`receive` returns the call, `answer` takes its result) or is
 answered at once: with a typed refusal if the client has no tool for it, or with an exception if its kind is unknown.
-Every exec gets an answer, and none is reported as done unless it was.
+Every exec is answered, and none is reported as done unless it was.
 
 `PendingCalls` tracks which of these calls the client has seen, and adds the user's text to their results.
 
@@ -64,7 +64,7 @@ class _PendingExec(NamedTuple):
 
 
 class ExecDispatcher:
-    """Maps the execs of one run to calls of the client's tools, and builds the answers to the service.
+    """Turns the execs of one run into calls to the client's tools, and builds the answers to the service.
 
     `mint` returns a new call id and `clock` the time in seconds; `workspace` is the directory in which the client
     works.
@@ -260,7 +260,7 @@ def _with_user_text(result: ToolResult, text: str) -> ToolResult:
 
 
 def _own_tool(args: McpArgs, toolset: ClientToolset) -> CallPlan | None:
-    """Return the call of an offered tool that the model called by name; None if there is no such tool."""
+    """Return the call to an offered tool that the model called by name; None if there is no such tool."""
     name = toolset.offer.name_of(args)
     if name is None:
         return None

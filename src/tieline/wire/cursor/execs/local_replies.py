@@ -1,4 +1,4 @@
-"""Replies to execs that need no call of a client's tool: queries about tools, and requests that no client supports."""
+"""Replies to execs that need no call to a client's tool: queries about tools, and requests that no client supports."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def local_reply(kind: str, args: Any, toolset: ClientToolset) -> Sequence[Messag
 
 
 def unknown_tool(args: kinds.McpArgs, toolset: ClientToolset) -> Sequence[Message]:
-    """Return the reply to a call of a tool that was not offered to the model."""
+    """Return the reply for a call to a tool that was not offered to the model."""
     if args.provider_identifier.casefold() not in ("", PROVIDER):
         servers = [PROVIDER] if toolset.offer.specs else []
         missing = kinds.McpServerNotFound(name=args.provider_identifier, available_servers=servers)
@@ -86,7 +86,7 @@ def _stdin(args: kinds.WriteShellStdinArgs, _: ClientToolset) -> Sequence[Messag
 
 
 def _words(capability: Capability) -> Callable[[Any, ClientToolset], Sequence[Message]]:
-    """Return a handler that refuses an exec with unknown arguments and names a tool with the capability, if any."""
+    """Return a handler that refuses an exec whose arguments are unknown, and suggests a tool with the capability."""
 
     def answer(args: Any, toolset: ClientToolset) -> Sequence[Message]:
         tool = next(matching_tools(capability, toolset.tools), None)

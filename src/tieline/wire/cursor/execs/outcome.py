@@ -88,7 +88,7 @@ class ToolOutcome(NamedTuple):
 
 
 def judge(result: ToolResult) -> ToolOutcome:
-    """Classify the result of a call of any tool other than a shell."""
+    """Classify the result of a call to any tool other than a shell."""
     text = text_of(result)
     if is_rejected(text, is_error=result.is_error or len(text) <= _SHORT):
         return ToolOutcome("rejected", unframed(text))
@@ -103,7 +103,7 @@ def judge(result: ToolResult) -> ToolOutcome:
 
 
 def is_rejected(text: str, *, is_error: bool) -> bool:
-    """Return whether the text says that the user or a rule of the client refused the call.
+    """Return whether the text says that the user or one of the client's rules refused the call.
 
     With `is_error`, phrases that could also be ordinary output count, too.
     """

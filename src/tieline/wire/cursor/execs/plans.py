@@ -1,8 +1,8 @@
-"""Plan the call of a client's tool for each kind of exec.
+"""Plan the call to a client's tool for each kind of exec.
 
-The tool is chosen by its capability, and its arguments are spelled as its schema requires. If no tool of the client
-fits, the exec is refused with a text that names a tool to use instead. It is never replaced by a shell command, because
-the user may have different permissions for commands and other tools.
+The tool is chosen by its capability, and its arguments are spelled as its schema requires. If none of the client's
+tools fits, the exec is refused with a text that names a tool to use instead. It is never replaced by a shell command,
+because the user may have different permissions for commands and other tools.
 """
 
 import re
@@ -101,7 +101,7 @@ class ClientToolset:
 
 
 class CallPlan(NamedTuple):
-    """A call of the client's tool `name`. `placed` are the roles for which the tool has an argument."""
+    """A call to the client's tool `name`. `placed` are the roles for which the tool has an argument."""
 
     name: str
     arguments: str
@@ -111,7 +111,7 @@ class CallPlan(NamedTuple):
 
 
 class ExecRefusal(NamedTuple):
-    """The decision that no tool of the client can serve an exec. `reason` is written for the model."""
+    """The decision that none of the client's tools can serve an exec. `reason` is written for the model."""
 
     reason: str
 
@@ -123,7 +123,7 @@ def plan(kind: str, args: Any, toolset: ClientToolset) -> CallPlan | ExecRefusal
 
 
 def call(capability: Capability, fitted: FittedCall | None) -> CallPlan | None:
-    """Return the call of a fitted tool; None if `fitted` is None."""
+    """Return the call to a fitted tool; None if `fitted` is None."""
     return fitted and CallPlan(fitted.tool.name, encode(fitted.arguments).decode(), capability, fitted.placed)
 
 
@@ -153,7 +153,7 @@ def _background(args: kinds.BackgroundShellSpawnArgs, toolset: ClientToolset) ->
 def _timeout(args: kinds.ShellArgs) -> int | None:
     """Return the time in milliseconds after which a command may be killed; None for no limit.
 
-    A command that the service wants moved to the background at its timeout has only its hard timeout.
+    If the service wants the command to be moved to the background at its timeout, only the hard timeout applies.
     """
     is_soft = args.timeout_behavior == TIMEOUT_BEHAVIOR_BACKGROUND
     millis = args.hard_timeout if is_soft else args.timeout
@@ -203,7 +203,7 @@ def _read(args: kinds.ReadArgs, toolset: ClientToolset) -> CallPlan | ExecRefusa
 def _range(args: kinds.ReadArgs) -> dict[Role, Any]:
     """Return the range of lines to read, by role; empty for the whole file.
 
-    A negative offset counts from the end, which no tool supports: the whole file is read, and cut later.
+    A negative offset counts from the end. No tool supports this, so the whole file is read, and cut later.
     """
     if args.offset < 0:
         return {}
@@ -253,7 +253,7 @@ def _ls(args: kinds.LsArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
 
 
 def _place(path: str, toolset: ClientToolset) -> tuple[dict[Role, Any], dict[Role, Any]]:
-    """Return the path to search as `must` and `spare` values. The workspace itself is only passed if it is required."""
+    """Return the path to search as `must` and `spare` values. The workspace itself is passed only if it is required."""
     return ({}, {"path": path or "."}) if toolset.is_here(path) else ({"path": path}, {})
 
 
@@ -301,7 +301,7 @@ def _options(args: kinds.GrepArgs) -> dict[Role, Any]:
 
 
 def _for_lesser_tool(args: kinds.GrepArgs, wanted: Wanted, fitted: FittedCall) -> Wanted:
-    """Return the same search for a tool that lacks options. They become part of the pattern or of the glob."""
+    """Return the same search for a tool that lacks some options. The options become part of the pattern or the glob."""
     if args.case_insensitive and not fitted.placed & {"insensitive", "sensitive"}:
         wanted = replace(wanted, must={**wanted.must, "pattern": f"(?i){wanted.must['pattern']}"})
     if args.type and not args.glob and "type" not in fitted.placed:

@@ -27,7 +27,7 @@ class RunningShells:
         self._sessions: dict[int, str] = {}
 
     def number(self, session: str) -> int:
-        """Return the number for the client's session name, and assign one if it has none.
+        """Return the number for the client's session name, assigning one if necessary.
 
         A session name that is itself a number keeps that number, unless another session has it.
         """

@@ -2,7 +2,7 @@
 
 Tools return lines such as `path:line:text`, file names as headings above numbered lines, a list of files, or counts.
 The result has the requested output mode if the output allows it. If it does not (for example, lines were requested, but
-the tool returned only files), the result has the mode of the output, and names it.
+the tool returned only files), the result has the mode of the output, and says so.
 """
 
 import re
@@ -98,7 +98,7 @@ def read(text: str, search: Search) -> SearchOutput:
 
 
 def _counted(lines: Iterable[str], path: str) -> Iterator[tuple[str, int]]:
-    """Yield file names and counts up to the first line that is not a count. A bare number counts for `path`."""
+    """Yield file names and counts up to the first line that is not a count. A bare number is the count for `path`."""
     for line in filter(str.strip, lines):
         if line.strip().isdecimal() and path:
             yield path, int(line.strip()[:9])

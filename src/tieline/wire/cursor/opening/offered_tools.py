@@ -64,7 +64,7 @@ class OfferedTools:
 
     @classmethod
     def of(cls, tools: Sequence[ToolSpec], schemas: SchemaCache | None = None) -> "OfferedTools":
-        """Offer these tools, except hosted tools of other upstreams; raise BadRequest if all of them are hosted."""
+        """Build an offer of these tools, except those that other upstreams host. Raise BadRequest if all are hosted."""
         notes: list[Note] = []
         specs: dict[str, ToolSpec] = {}
         for spec in tools:
@@ -81,7 +81,7 @@ class OfferedTools:
 
     @classmethod
     def of_request(cls, request: Request, schemas: SchemaCache | None = None) -> "OfferedTools":
-        """Offer those tools of a request that its tool choice allows. The service has no other way to forbid a tool."""
+        """Build an offer of the tools that a request's tool choice allows. The service cannot forbid a tool otherwise."""
         return cls.of(_left_by(request.tool_choice, request.tools), schemas)
 
     @property
@@ -98,7 +98,7 @@ class OfferedTools:
         return f"mcp_{PROVIDER}_{self.spell(own)}"
 
     def name_of(self, args: McpArgs) -> str | None:
-        """Return the client's own name of the tool that an exec calls; None if it is not offered."""
+        """Return the client's own name for the tool that an exec calls; None if the tool is not offered."""
         if args.provider_identifier.casefold() not in ("", PROVIDER):
             return None
         for name in (args.tool_name, args.name):

@@ -49,7 +49,7 @@ class RunSettings(Value):
     send_blobs: bool = False
     """Whether the blobs of the history are sent with the run request instead of on request."""
     system_prompt: Literal["rule", "custom"] = "rule"
-    """How the client's system prompt is sent: as a rule, or in place of the service's own, which few teams may do."""
+    """How the client's system prompt is sent: as a rule, or in place of the service's own (few teams may do so)."""
     reasoning: bool = True
     """Whether the request's settings for thinking and effort are passed on. Settings in the model's name always are."""
     meta_tools: bool = False

@@ -2,7 +2,7 @@
 
 The service refuses a request if a tool's schema contains `anyOf`, `oneOf` or `allOf` anywhere, because some of its
 models do not support them. A union is replaced by one schema that allows every value that its members allow, and
-possibly more; the client validates the arguments anyway. The description contains the members, for the model.
+possibly more; the client validates the arguments anyway. The description lists the members for the model.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -114,7 +114,7 @@ def _both(members: Sequence[Any]) -> Schema:
 
 
 def _either(members: Sequence[Any]) -> Schema:
-    """Return a schema that allows every value that one of the members allows."""
+    """Return a schema that allows every value that any of the members allows."""
     others = [member for member in _dicts(members) if member.get("type") != "null"]
     nullable = any(isinstance(member, dict) and member.get("type") == "null" for member in members)
     joint = dict(others[0]) if len(others) == 1 else _joined([_plain(member) for member in others])
@@ -162,7 +162,7 @@ def _joined_types(members: Sequence[Schema]) -> Schema:
 
 
 def _joined_lists(members: Sequence[Schema]) -> Schema:
-    """Join `enum` if all members have it. Keep `items` if it is equal in all members that have it; else allow any."""
+    """Join `enum` if all members have it. Keep `items` if all members agree on it, otherwise allow any items."""
     joint: Schema = {}
     enums = [member.get("enum") for member in members]
     if all(isinstance(enum, list) for enum in enums):

@@ -1,4 +1,4 @@
-"""Process a model's answer: thinking in tags, text that a new attempt repeats, and text that was stored, not streamed.
+"""Process a model's answer: thinking in tags, text that a new attempt repeats, and text that was only stored.
 
 Some models begin their text with `<think>…</think>`. A tag is recognized only at the beginning, because a later one may
 be part of a text about tags. A tag may be split over any number of deltas, so text that may be the beginning of a tag
@@ -266,7 +266,7 @@ def _may_be_an_answer(data: bytes) -> bool:
 def _assistant_text(data: bytes) -> StoredText | None:
     """Return the answer in a stored copy; None if it has no text.
 
-    A copy with a tool call also gives None, because the run has already received the call.
+    The result is also None for a copy with a tool call, because the run has already received the call.
     """
     found = _in_message(data) if data[:1] == b"{" else _in_step(data)
     if found is None:

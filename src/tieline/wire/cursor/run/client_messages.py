@@ -12,7 +12,7 @@ HEARTBEAT = Message(client_heartbeat=agent.ClientHeartbeat()).SerializeToString(
 
 
 def context(exec_id: int, request_context: RequestContext) -> Sequence[Message]:
-    """Return the messages that answer an exec which asks for the request context."""
+    """Return the messages that answer an exec that asks for the request context."""
     result = exec_pb.ExecClientMessage(id=exec_id, local_execution_time_ms=0)
     result.request_context_result.success.request_context.CopyFrom(request_context)
     close = exec_pb.ExecClientControlMessage(stream_close=exec_pb.ExecClientStreamClose(id=exec_id))
@@ -20,7 +20,7 @@ def context(exec_id: int, request_context: RequestContext) -> Sequence[Message]:
 
 
 def injection(text: str, *, run_id: str, injection_id: str, message_id: str) -> Message:
-    """Return a message that adds text of the user in the middle of the turn of run `run_id`."""
+    """Return a message that adds text from the user while the turn of the run `run_id` is in progress."""
     message = Message()
     injected = message.conversation_action.inject_context_action
     injected.injection_id = injection_id

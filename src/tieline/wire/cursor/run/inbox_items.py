@@ -1,4 +1,4 @@
-"""Convert queries of the service to inbox items for a person, and the person's answers to replies.
+"""Convert queries from the service to inbox items for a person, and the person's answers to replies.
 
 Three kinds of queries are for a person: questions with options, plans, and requests to switch the mode. A refusal
 includes the person's reason, if there is one. If no person decided, `query_replies` provides the reply, which never

@@ -3,8 +3,8 @@
 The machine takes bytes from the service, and returns events of legs and messages to send. The states of a run and the
 transitions between them are in `states`; read its theory of operation first. The most important rules of the protocol:
 
-- Every request of the service is answered, whether a leg is open or not: for blobs, for the request context, queries,
-  and execs of any kind. Until it has the answer, the service sends nothing but heartbeats.
+- Every request from the service is answered, whether a leg is open or not: requests for blobs or the request context,
+  queries, and execs of any kind. Until it has the answer, the service sends nothing but heartbeats.
 - An exec that is a call for the client becomes a part of the leg. The leg then ends at the next checkpoint, or after a
   moment of quiet (`wake_after`, `wake`), so that calls made together stay together. Later calls wait for the next leg.
 - `turn_ended` is not the end: text, usage and even calls may follow it. The end is the end frame. A stream that breaks
@@ -86,7 +86,7 @@ class CursorRun:
     ) -> None:
         self.blobs = blobs
         self.progress = 0
-        """The number of messages received, without heartbeats."""
+        """The number of messages received, not counting heartbeats."""
         self._state = RunState.NO_LEG
         self._turn = TurnState.OPEN
         self._ending: Finished | Failed | None = None
@@ -132,7 +132,7 @@ class CursorRun:
 
     @property
     def ended(self) -> bool:
-        """Whether the run is over. Further messages of the service are ignored."""
+        """Whether the run is over. Further messages from the service are ignored."""
         return self._state in ENDED
 
     @property
@@ -248,7 +248,7 @@ class CursorRun:
 
     @property
     def awaits_reply(self) -> bool:
-        """Whether the user was shown a plan that the next message approves or rejects."""
+        """Whether the user was shown a plan, which the user's next message approves or rejects."""
         return self._queries.shown_plan is not None and not self.ended
 
     @property
@@ -280,11 +280,11 @@ class CursorRun:
         return outbox
 
     def heartbeat(self) -> None:
-        """Add a heartbeat to the outbox; due every five seconds."""
+        """Add a heartbeat to the outbox. Call this every five seconds."""
         self._outbox.append(client_messages.HEARTBEAT)
 
     def exec_heartbeat(self) -> None:
-        """Add a heartbeat for every pending call to the outbox; due every three seconds."""
+        """Add a heartbeat for every pending call to the outbox. Call this every three seconds."""
         self._send(self._execs.heartbeats())
 
     def set_tools(self, offer: OfferedTools) -> None:
@@ -380,7 +380,7 @@ class CursorRun:
         return self.pull()
 
     def _receive_unframed(self, data: bytes) -> None:
-        """Process bytes that are not frames. At the start of the response, collect some: they may be an error page."""
+        """Process bytes that are not frames. Collect those at the start of the response: they may be an error page."""
         if self.progress or not self._in_leg:  # Seen in transcripts/cursor/garbage_mid_run.dialogue
             self._close(read_strays(b""))
             return
@@ -516,7 +516,7 @@ class CursorRun:
             self._show_plan()
 
     def _show_plan(self) -> None:
-        """Show the plan that is due, if any, and end the leg. After calls in this leg, the next leg shows the plan."""
+        """Show the plan that is due, if any, and end the leg. If this leg has made calls, the next leg does so."""
         if self._queries.due_plan is not None and self._state is RunState.LEG_OPEN:
             plan, question = self._queries.show_plan()
             # The plan is not repeated if the model has already written it: transcripts/cursor/plan.dialogue.
@@ -587,7 +587,7 @@ class CursorRun:
             self._pack()
 
     def _pack(self) -> None:
-        """Compress data that is rarely needed while the client runs its tools, which may take long."""
+        """Compress data that is rarely needed while the client runs its tools, which may take a long time."""
         self.blobs.pack()
         self._context.pack()
 

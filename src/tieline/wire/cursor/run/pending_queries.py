@@ -1,8 +1,8 @@
-"""Queries of the service that wait for a decision by a person, by a tool of the client, or by the user's next message.
+"""Queries from the service that wait for a decision by a person, a client's tool, or the user's next message.
 
-A query becomes an inbox item if a person can be asked. Otherwise a question goes to the client's tool for questions, if
-it has one, and a plan is shown to the user as text, for the next message to approve or reject. All other queries are
-answered at once; if only a person may allow the request, it is refused.
+A query becomes an inbox item if a person can be asked. Otherwise a question is passed to the client's tool for
+questions, if it has one, and a plan is shown to the user as text, for the next message to approve or reject. All other
+queries are answered at once; if only a person may allow the request, it is refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ class PendingQueries:
         """The query for a plan that was shown to the user. The user's next message decides it."""
 
     def receive(self, query: InteractionQuery, tools: Sequence[ToolSpec]) -> QueryReply | ToolCall | None:
-        """Return the reply to a query, or the call of a client's tool that asks the user.
+        """Return the reply to a query, or a call to the client's tool that asks the user.
 
         Return None if the query waits for a person or for the user's next message, or if it is empty.
         """
@@ -71,7 +71,7 @@ class PendingQueries:
         return reply_to(query, self._settings)
 
     def decided(self, query_id: int, answer: Answer | None) -> tuple[QueryReply | None, str]:
-        """Return the reply to the query of an inbox item, and the reason if the person did not decide."""
+        """Return the reply to the query of an inbox item, and the reason why no person decided (empty if one did)."""
         query = self._held.pop(query_id, None)
         self.inbox_items.pop(query_id, None)
         if query is None:

@@ -1,4 +1,4 @@
-"""Replies to queries of the service that no person decides.
+"""Replies to queries from the service that no person decides.
 
 Every query needs a reply, or the run waits forever. Plans and switches of the mode, which only a person may allow, are
 refused; the settings decide all other queries. Nearly all replies have the same structure, under the field number of
@@ -31,7 +31,7 @@ _YES = b"\x0a\x00"
 
 
 class QuerySettings(Value):
-    """The user's settings for replies to queries of the service."""
+    """The user's settings for replies to queries from the service."""
 
     allow_web: bool = True
     """Whether Cursor may itself search the web and read pages."""
@@ -91,7 +91,7 @@ def reject_plan(query: queries.InteractionQuery, feedback: str) -> QueryReply:
 
 
 def _verdict(number: int, settings: QuerySettings) -> tuple[str, str]:
-    """Return a description of the query with this field number, and the reason for a refusal; empty to approve."""
+    """Return a description of the query with this field number, and a reason to refuse it; empty to approve it."""
     match number:
         case 2:
             return "a web search", "" if settings.allow_web else NO_WEB

@@ -3,12 +3,12 @@
 Theory of operation
 -------------------
 
-A run is one stream with the service; a leg is the part of it that answers one request of the client. Two state machines
-describe a run. They change independently, each through one table in this module:
+A run is one stream with the service; a leg is the part of it that answers one request from the client. Two state
+machines describe a run. They change independently, each through one table in this module:
 
 `RunState` is the run as the client sees it: whether a leg is open, whether it has made calls, and whether the run is
 over. A leg ends when its batch of calls is complete (at the next checkpoint, or after a moment of quiet), when a plan
-was shown, or when the run ends. Messages of the service that arrive between two legs belong to the next leg.
+was shown, or when the run ends. Messages from the service that arrive between two legs belong to the next leg.
 
 `TurnState` is the turn as the service sees it: whether the service has said that the turn is over. `turn_ended` is not
 the end of the stream. Text and usage may follow, and a call or a question after it reopens the turn.
@@ -16,7 +16,7 @@ the end of the stream. Text and usage may follow, and a call or a question after
 The end of the stream depends on both. It is successful only after `turn_ended`, and only if no call is open; any other
 end is a failure. If a run ends while no leg is open, the next leg reports the ending (`UNREPORTED`).
 
-Events of the service are legal in every live state, and `CursorRun` ignores them after the end. An event that is not
+Events from the service are legal in every live state, and `CursorRun` ignores them after the end. An event that is not
 in the table is therefore an error of the caller, such as beginning a second leg, and raises `IllegalTransition`.
 """
 

@@ -1,7 +1,7 @@
 """Convert the service's updates, the visible part of a turn, to the parts and the usage of a leg.
 
 At most one part of text or thinking is open at a time; it ends when content of another kind begins. Records that only
-describe tools, nested agents or summaries need no action of the client; the few that matter to the user become notes.
+describe tools, nested agents or summaries need no action by the client; the few that matter to the user become notes.
 The text of a nested agent is not added to the text of its parent, and its end does not end the parent.
 """
 
@@ -42,7 +42,7 @@ _COME_AS_EXECS = frozenset(
         *("pi_read", "pi_bash", "pi_edit", "pi_write", "pi_grep", "pi_find", "pi_ls"),
     )
 )
-"""Tools whose start the service also reports by an exec, so that no note is needed."""
+"""Tools whose start the service also reports with an exec, so that no note is needed."""
 
 
 class UsageCounter:
