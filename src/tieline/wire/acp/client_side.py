@@ -318,7 +318,7 @@ class ClientSide(AgentRequestAnswers):
         return [*found, refused, *self._not_opened(answer, session)]
 
     def _not_opened(self, answer: Response, session: str) -> list[Fact]:
-        """Drop a session that could not be opened, unless it has an active turn. Return the facts that were held back."""
+        """Drop a session that could not be opened, unless it has an active turn. Return the held-back facts."""
         if answer.method not in results.HOW:
             return []
         self._opening.discard(answer.id)

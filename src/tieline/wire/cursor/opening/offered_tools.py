@@ -81,7 +81,7 @@ class OfferedTools:
 
     @classmethod
     def of_request(cls, request: Request, schemas: SchemaCache | None = None) -> "OfferedTools":
-        """Build an offer of the tools that a request's tool choice allows. The service cannot forbid a tool otherwise."""
+        """Build an offer of the tools that the tool choice allows. A tool cannot be forbidden in any other way."""
         return cls.of(_left_by(request.tool_choice, request.tools), schemas)
 
     @property

@@ -141,7 +141,7 @@ class RepeatFilter:
         self.is_over = not self._earlier
         """Whether all further text is new, so that `feed` returns it unchanged."""
         self.has_diverged = False
-        """Whether the text turned out to differ from `earlier`. It is then returned from its beginning."""
+        """Whether the text turned out to differ from `earlier`. If so, the whole text is returned."""
 
     def feed(self, text: str) -> str:
         """Add text; return the part that is known to be new, which is empty while the text repeats `earlier`."""
