@@ -188,8 +188,8 @@ class Backend(Protocol):
         """Close connections and end processes."""
 
 
-def protocol_of(backend: Backend) -> str:
-    """Return the protocol in which the backend sends requests to its upstream; empty if it specifies none.
+def speaks(backend: Backend, protocol: str) -> bool:
+    """Return whether a backend may send a request on in this protocol, so that it can use the request's source.
 
     Most backends have no such `protocols`.
     """

@@ -32,8 +32,10 @@ def usable_source(request: Request, protocol: str) -> RequestSource | None:
     return source if is_unchanged else None
 
 
-def settings_of(source: RequestSource, translated: Mapping[str, Any], own: Set[str]) -> dict[str, Any]:
-    """Return the members of the request to send. Those that agree with `translated` stay as the client sent them.
+def settings_of(
+    source: RequestSource, translated: Mapping[str, Any], own: Set[str], history: str = "messages"
+) -> dict[str, Any]:
+    """Return the members of a request as the client sent them, if they contain all of their translation.
 
     Other members are replaced by their translation, and the members in `own` always are. The member `history` comes
     last, so that the bytes before it stay the same.
