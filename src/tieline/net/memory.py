@@ -5,7 +5,7 @@ import sys
 
 
 def trim() -> None:
-    """Return free memory to the system. Do nothing if the allocator has no function for it."""
+    """Return free memory to the system. Do nothing if the allocator does not support that."""
     if sys.platform != "linux":
         return
     import ctypes  # noqa: PLC0415 - needed only after large requests

@@ -22,9 +22,9 @@ class TooLargeError(ValueError):
 def read_file(path: Path, limit: int, *, check: Check | None = None, flags: int = 0) -> bytes:
     """Read a regular file of at most `limit` bytes. Raise OSError, NotAFileError or TooLargeError on failure.
 
-    The file is opened without blocking, because it may be a pipe, and examined after opening, because it could be
-    replaced in between. `check` may raise an exception if the owner or the mode of the file is not acceptable. `flags`
-    are added to those of `os.open`.
+    The file is opened without blocking, because it may be a pipe. It is examined only after opening, because a file
+    that was examined before could have been replaced. `check` may raise an exception if the owner or the mode of the
+    file is not acceptable. `flags` are further flags for `os.open`.
     """
     descriptor = os.open(path, _READ | flags)
     try:
@@ -39,13 +39,13 @@ def read_file(path: Path, limit: int, *, check: Check | None = None, flags: int 
 
 
 def read_stream(path: Path, limit: int) -> bytes:
-    """Read a file of any kind, blocking on a pipe. Raise TooLargeError beyond `limit` bytes, or OSError on failure."""
+    """Read a file of any kind, blocking on a pipe. Raise TooLargeError if it exceeds `limit` bytes."""
     with path.open("rb", buffering=0) as file:
         return _read(file.fileno(), limit)
 
 
 def read_private(path: Path, limit: int) -> bytes:
-    """Read a file that only this user can write to. Raise ValueError if others can, or OSError on failure."""
+    """Read a file that only this user can write to. Raise ValueError if other users can write to it."""
     return read_file(path, limit, check=_require_private, flags=os.O_NOFOLLOW)
 
 

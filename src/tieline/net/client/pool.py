@@ -23,7 +23,7 @@ SINGLE_WRITE = 64 * 1024
 """Bodies up to this size are sent together with the head in one write."""
 
 SLICE = 256 * 1024
-"""Larger bodies are written in slices of this size, so that the transport does not hold a second copy of them."""
+"""Bodies larger than SINGLE_WRITE are written in slices of this size, so that the transport holds no second copy."""
 
 SLACK = 0.001
 """A deadline closer than this many seconds counts as passed, because event loops round timers to milliseconds."""
@@ -99,7 +99,7 @@ class PooledConnection(asyncio.Protocol):
     async def exchange(self, head: bytes, body: bytes, timeouts: Timeouts, *, is_bodiless: bool) -> HttpResponse:
         """Send a request and return the response when its head has arrived. Raise PipeError on failure.
 
-        `is_bodiless` says that the response has no body (HEAD).
+        `is_bodiless` says whether the response has no body, because the request is a HEAD request.
         """
         transport = self._transport
         if transport is None:
@@ -317,7 +317,7 @@ class PooledConnection(asyncio.Protocol):
     # ── limits ──
 
     def _check_overhead(self, response: HttpResponse) -> None:
-        """Fail the response if too many bytes are not part of a body, but of heads, chunk sizes and trailers."""
+        """Fail the response if its heads, chunk sizes and trailers take up too many bytes."""
         if self._overhead > self._max_header_bytes:
             self._fail("too_large", f"sent header fields of more than {self._max_header_bytes} bytes")
         elif response.status and response.is_awaited:
@@ -475,7 +475,7 @@ class Pool:
         return given
 
     def _return(self, given: PooledConnection | PipeError | None) -> None:
-        """Pass on a connection or slot that was given to a caller which was cancelled at the same moment."""
+        """Pass on a connection or slot that was assigned to a caller at the moment when the caller was cancelled."""
         if given is None:
             self._free_slot()
         elif isinstance(given, PooledConnection) and given.is_alive:

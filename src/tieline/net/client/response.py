@@ -19,7 +19,7 @@ HIGH_WATER = 256 * 1024
 """If more bytes than this wait for the reader, reading from the socket pauses."""
 
 MAX_DECODED = 256 * 1024
-"""How many bytes a decoder returns at most per call."""
+"""Maximum number of bytes that a decoder returns per call."""
 
 _NOTHING: Mapping[bytes, bytes] = {}
 
@@ -120,7 +120,7 @@ class HttpResponse:
         return self._first.get(name, b"")
 
     def pick(self, names: Mapping[bytes, str]) -> tuple[tuple[str, str], ...]:
-        """Return the header fields for which `names` has a non-empty name, under that name."""
+        """Return the header fields, renamed according to `names`. Fields that are mapped to "" are omitted."""
         return tuple([(named, value.decode("latin-1")) for name, value in self._fields if (named := names[name])])
 
     def take(self) -> bytes:
@@ -183,7 +183,7 @@ class HttpResponse:
             self._loop.call_later(grace, self._abort_unless_ended, source)
 
     def news(self, seconds: float) -> asyncio.Future[None]:
-        """Return a future that resolves at the next change. After `seconds` without one, the response fails.
+        """Return a future that resolves when the response changes. If that takes over `seconds`, the response fails.
 
         A caller that is cancelled while awaiting the future must call `close`.
         """
@@ -206,7 +206,7 @@ class HttpResponse:
         return b"content-length" in self._first or b"transfer-encoding" in self._first
 
     def begin(self, status: int, fields: Fields, first: Mapping[bytes, bytes]) -> None:
-        """Store the response head. If a field is repeated, look-ups return its first value."""
+        """Store the response head. `first` maps the name of each field to its first value, for look-ups."""
         self.status = status
         self._fields = fields
         self._first = first
@@ -222,7 +222,7 @@ class HttpResponse:
             self.wake()
 
     def fail(self, error: PipeError) -> None:
-        """Set an error, which the reader gets after the data that arrived before it."""
+        """Set an error. It is raised in the reader after the data that arrived before it."""
         self.error = error
         self.finish()
 

@@ -241,7 +241,7 @@ class Http2ClientConnection(asyncio.Protocol):
         return complaint == ""
 
     def _read(self, data: bytes) -> int:
-        """Process the complete frames in `data` and return where they end."""
+        """Process the complete frames in `data`, and return the offset at which they end."""
         at, end = 0, len(data)
         while end - at >= frames.HEAD_SIZE and self.is_alive:
             high, low, kind, flags, number = frames.HEAD.unpack_from(data, at)
@@ -412,7 +412,10 @@ class Http2ClientConnection(asyncio.Protocol):
         sent: bool = True,
         cause: Exception | None = None,
     ) -> None:
-        """Drop the connection and fail every stream on it."""
+        """Drop the connection and fail every stream on it.
+
+        `complaint` completes the error message, which begins with the name of the peer.
+        """
         if self._closed_at == -inf:
             self.abort()
         self.failure = PipeError("connect", reason, f"{self.where} {complaint}", sent=False)
@@ -426,7 +429,7 @@ class Http2ClientConnection(asyncio.Protocol):
     # ── time ──
 
     def _due(self) -> float:
-        """Return the time at which the timer is needed next."""
+        """Return the time at which the timer has to fire next."""
         if self._closed_at > -inf:
             return self._closed_at + CLOSE_TIMEOUT
         if not self._streams:

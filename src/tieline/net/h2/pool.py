@@ -1,8 +1,8 @@
 """The HTTP/2 connections of one origin: assigns new streams to them and dials more when needed.
 
-Streams go to the oldest connection with room, so that the others can become idle and close. Callers that find no room
-wait in a fair queue. Another connection is dialled when more callers wait than the connections being opened are
-expected to carry. A failed dial fails all waiting callers.
+Streams are opened on the oldest connection with room, so that the other connections can become idle and close. Callers
+that find no room wait in a fair queue. Another connection is dialled when more callers wait than the connections being
+opened are expected to carry. A failed dial fails all waiting callers.
 """
 
 import asyncio
@@ -92,7 +92,7 @@ class Http2Pool:
         return given
 
     def _serve(self) -> None:
-        """Open streams for waiting callers on connections with room, and dial connections for the others."""
+        """Open streams for waiting callers on connections with room, and dial connections for callers that remain."""
         if not self._waiters:
             return
         for connection in self._connections:
@@ -200,7 +200,7 @@ def _take_back(turn: Turn) -> None:
 
 
 def _copy(error: PipeError) -> PipeError:
-    """Copy an error, because raising it sets its traceback, so each caller needs its own copy."""
+    """Copy an error. Raising an error sets its traceback, so each caller needs its own copy."""
     copy = PipeError(error.phase, error.reason, error.message, sent=error.sent)
     copy.__cause__ = error.__cause__
     return copy

@@ -164,7 +164,7 @@ class Http2Stream:
             self._connection.push(self)
 
     def close(self) -> None:
-        """Reset the stream unless it is complete. Pending calls get an error. This never raises an exception."""
+        """Reset the stream unless it is complete. Pending calls fail. This never raises an exception."""
         if not self.is_gone:
             self._connection.cancel(self)
         if self.incoming:
@@ -207,7 +207,7 @@ class Http2Stream:
         self.wake()
 
     def fail(self, error: PipeError) -> None:
-        """End the stream with an error, which the reader gets after the data that arrived before it."""
+        """End the stream with an error. It is raised in the reader after the data that arrived before it."""
         self.is_gone = True
         if self.error is None:
             self.error = error
@@ -245,7 +245,7 @@ class Http2Stream:
     # ── waiting ──
 
     async def _wait(self, seconds: float) -> bool:
-        """Wait for the next change of the response. Return False after a timeout."""
+        """Wait until the state of the response changes. Return False if that takes longer than `seconds`."""
         if self._waiter is not None:
             raise RuntimeError("a stream has one reader at a time")
         self._waiter = self._loop.create_future()

@@ -71,7 +71,7 @@ class Http2Writer:
             self.flush()
 
     def pause(self) -> None:
-        """Note that the transport's buffer is full."""
+        """Record that the transport's buffer is full."""
         self._is_full = True
 
     def resume(self) -> None:

@@ -1,15 +1,15 @@
 """A child process as a byte stream: standard input, standard output, and a guaranteed end.
 
-A program runs in a process group of its own, with exactly the environment that it is given. Its standard error is
+A program runs in a process group of its own, with exactly the environment that the caller passes. Its standard error is
 always read, so that the program never blocks on it, and the last part is kept.
 
 Guarantees about the end of a program:
 
 - `aclose` closes its standard input, waits, sends SIGTERM to all its processes, waits, and sends SIGKILL.
-- When the program exits by itself, the processes it leaves behind get SIGTERM, and SIGKILL half a second later.
+- When the program exits by itself, the processes it leaves behind receive SIGTERM, and SIGKILL half a second later.
 - When the gateway is killed, even by SIGKILL, all processes are ended within about a second.
-- On Linux this covers all descendants, including those that left the process group or session (see `tree.py`).
-  Elsewhere it covers the process group only (see `watchdog.py`).
+- On Linux these guarantees cover all descendants, even outside the process group or session (see `tree.py`).
+  Elsewhere they cover the process group only (see `watchdog.py`).
 - Once the program itself has exited, its output ends, even if another process still holds the pipe.
 """
 
@@ -35,10 +35,10 @@ HIGH_WATER = 256 * 1024
 """If more bytes of output than this are unread, reading from the program pauses."""
 
 STRAGGLER_TIMEOUT = 0.5
-"""Seconds between the exit of a program and the end of its output and of the processes that it left behind."""
+"""Seconds after the exit of a program at which its output is closed and the processes it left behind are killed."""
 
 MAX_STDERR = 64 * 1024
-"""How many bytes of the standard error are kept."""
+"""How many bytes of the standard error are kept by default."""
 
 Reason = Literal["not_found", "not_executable", "no_folder", "failed", "ended", "timeout"]
 
@@ -128,7 +128,7 @@ class Process:
             raise ProcessError("ended", f"{self._name} accepts no more input{ending}")
 
     async def chunk(self) -> bytes:
-        """Wait for output and return all of it since the last call, or b"" at the end of the output."""
+        """Wait for output. Return all output since the last call, or b"" at the end of the output."""
         while not self._chunks and not self._stdout.is_ended:
             linger = STRAGGLER_TIMEOUT if self._ended.done() else None
             if not await self._woken(linger):
@@ -245,7 +245,7 @@ class Process:
     # ── waiting ──
 
     async def _woken(self, seconds: float | None) -> bool:
-        """Wait for output or its end. Return False after `seconds`."""
+        """Wait for output or its end. Return False if that takes longer than `seconds`."""
         waiter = self._waiter = self._loop.create_future()
         if seconds is None:
             await waiter

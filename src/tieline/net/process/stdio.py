@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import IO, cast
 
 HIGH_WATER = 256 * 1024
-"""If the program has not read this many bytes, writing waits."""
+"""If more written bytes than this wait for the program to read them, writing pauses."""
 
 
 class StdinPipe(asyncio.BaseProtocol):
@@ -23,7 +23,7 @@ class StdinPipe(asyncio.BaseProtocol):
         await asyncio.get_running_loop().connect_write_pipe(lambda: self, pipe)
 
     async def has_room(self, within: float) -> bool:
-        """Wait until there is room for a message or the pipe is closed. Return False after `within` seconds."""
+        """Wait until there is room for a message or the pipe is closed. Return False after waiting `within` seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
                 while not self._room.is_set():

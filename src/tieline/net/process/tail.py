@@ -33,7 +33,7 @@ class Tail:
             self._is_cut = True
 
     def text(self) -> str:
-        """Return the lines without escape sequences and without a cut first line.
+        """Return the lines without escape sequences and without an incomplete first line.
 
         For a line that was overwritten with carriage returns, return its last version.
         """

@@ -43,7 +43,7 @@ class ProcessTree:
 
     @classmethod
     async def start(cls, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> "ProcessTree":
-        """Start a program. Raise OSError or ValueError if that fails."""
+        """Start a program in the directory `cwd`. Raise OSError or ValueError if that fails."""
         entries = _entries(env)
         tree = _start_warden(argv, cwd)
         try:
@@ -77,7 +77,8 @@ class ProcessTree:
     def conclude(self) -> int | None:
         """Return the exit status of the program, after all descendants have ended.
 
-        A signal is a negative number. Return None if the status is unknown.
+        If a signal ended the program, the status is the negative number of the signal. Return None if the status is
+        unknown.
         """
         self.popen.poll()
         self._read_report()
@@ -86,7 +87,7 @@ class ProcessTree:
         return -facts["signal"] if "signal" in facts else facts.get("exit")
 
     async def reaped(self) -> None:
-        """Wait until the warden is reaped."""
+        """Wait for the warden to exit, and reap it."""
         await exits.reaped(self.popen)
 
     def reap_now(self) -> None:

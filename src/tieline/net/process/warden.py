@@ -5,13 +5,13 @@
 The first three arguments are open file descriptors. The lifeline first carries the environment of the command as
 `NAME=value` entries, each terminated by a zero byte, and an empty entry at the end. After that, the byte `T` sends
 SIGTERM to all descendants, and `K` kills them. When the lifeline is closed, because its holder closed it or died, the
-command is ended. If the lifeline is standard input, the command gets no input; otherwise all three standard streams
+command is ended. If the lifeline is standard input, the command receives no input; otherwise all three standard streams
 belong to the command.
 
 These lines are written to STATUS: `group N`, the process group; `runs 1` when the command runs, or `error ERRNO` if it
 could not be started; and `exit N` or `signal N`, its result.
 
-When the command has exited or is to be ended, all its descendants get SIGTERM, and SIGKILL after GRACE seconds. On
+When the command has exited or is to be ended, all its descendants receive SIGTERM, and SIGKILL after GRACE seconds. On
 Linux the command has a session of its own and orphans become children of this process (subreaper), so that descendants
 in other sessions are found as well. Elsewhere this process shares the process group with the command. As its last
 action it kills the group, including itself.
@@ -84,7 +84,7 @@ class Warden:
         self.is_released = False
         """Whether the lifeline is closed."""
         self.is_kill_requested = False
-        """Whether to send SIGKILL at once, without waiting for processes that got SIGTERM."""
+        """Whether to send SIGKILL at once, without waiting for processes that received SIGTERM."""
         self.terminated: set[int] = set()
         self.wake, waking = os.pipe()
         for end in (self.wake, waking):
@@ -111,7 +111,10 @@ class Warden:
         os.close(failed)
 
     def become(self, command: list[str], environment: dict[bytes, bytes], nothing: int, failing: int) -> None:
-        """Replace the child process with the command. This never returns."""
+        """Replace the child process with the command. This never returns.
+
+        `nothing` is an open descriptor of /dev/null; an error is reported to the descriptor `failing`.
+        """
         try:
             signal.set_wakeup_fd(-1)
             if _ON_LINUX:
@@ -159,13 +162,13 @@ class Warden:
                 send_signal(process, signal.SIGTERM)
 
     def wait(self, seconds: float) -> None:
-        """Wait until no child is left or a kill is requested, at most this long."""
+        """Wait until no child is left or a kill is requested, but not longer than `seconds`."""
         deadline = time.monotonic() + seconds
         while self.reap() and not self.is_kill_requested and (left := deadline - time.monotonic()) > 0:
             self.pause(left)
 
     def pause(self, seconds: float | None) -> None:
-        """Wait until a child has exited or the lifeline has data, at most this long."""
+        """Wait until a child has exited or the lifeline has data, but not longer than `seconds`."""
         poller = select.poll()  # unlike `select` it accepts large descriptor numbers
         for descriptor in [self.wake] if self.is_released else [self.wake, self.lifeline]:
             poller.register(descriptor, select.POLLIN)

@@ -37,7 +37,7 @@ class ProcessGroup:
 
     @classmethod
     async def start(cls, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> "ProcessGroup":
-        """Start a program. Raise OSError or ValueError if that fails."""
+        """Start a program in the directory `cwd`. Raise OSError or ValueError if that fails."""
         watchdog = Watchdog()
         try:
             popen = subprocess.Popen(  # noqa: S603, ASYNC220 - runs what the user configured; starting is fast
@@ -66,20 +66,21 @@ class ProcessGroup:
         self._signal(signal.SIGKILL)
 
     def exited(self) -> None:
-        """Handle the exit of the program: terminate the rest of its group. The program must not be reaped yet."""
+        """Handle the exit of the program, which must not be reaped yet: terminate the other processes of its group."""
         self.terminate()
 
     def conclude(self) -> int | None:
         """Return the exit status of the program, after its group has ended.
 
-        A signal is a negative number. Return None if the status is unknown.
+        If a signal ended the program, the status is the negative number of the signal. Return None if the status is
+        unknown.
         """
         returncode = self.popen.poll()
         self._watchdog.dismiss()
         return returncode
 
     async def reaped(self) -> None:
-        """Wait until the watchdog is reaped."""
+        """Wait for the watchdog to exit, and reap it."""
         await exits.reaped(self._watchdog.process)
 
     def reap_now(self) -> None:

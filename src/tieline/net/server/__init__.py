@@ -1,4 +1,4 @@
-"""The HTTP/1.1 server side: a protocol class for uvicorn, what one request and its response need, and WebSockets.
+"""The HTTP/1.1 server: a protocol class for uvicorn, the handling of one request and its response, and WebSockets.
 
 Nothing here knows the gateway's routes, keys or protocols above HTTP; those belong to `frontends`. uvicorn manages the
 listening sockets, the signals, and the start and stop of the server.

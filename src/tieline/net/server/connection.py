@@ -7,7 +7,7 @@ import struct
 from typing import cast
 
 LINGER_TIMEOUT = 15.0
-"""Seconds that a closing connection has to deliver its last bytes. Restarted as long as the client reads some."""
+"""Seconds that a closing connection has to deliver its last bytes. Restarted as long as the client reads data."""
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """SO_LINGER with a timeout of zero: closing drops unsent data and sends RST."""
@@ -16,8 +16,9 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 class ClientConnection(asyncio.Protocol):
     """A client's connection, with at most one timeout at a time.
 
-    A subclass defines how long the current wait may take (`timeout`) and what happens afterwards (`on_timeout`). The
-    timer is never postponed: it fires rarely, checks the time and re-arms itself, so ordinary requests do not touch it.
+    A subclass defines how long the current wait may take (`timeout`) and what happens if it takes longer
+    (`on_timeout`). The timer is never postponed: it fires rarely, checks the time and re-arms itself, so ordinary
+    requests do not touch it.
     """
 
     __slots__ = (
@@ -40,7 +41,7 @@ class ClientConnection(asyncio.Protocol):
     def __init__(self, loop: asyncio.AbstractEventLoop, idle: float) -> None:
         self.loop = loop
         self.done: asyncio.Future[None] = loop.create_future()
-        """A completed future, which writes return if there is nothing to wait for."""
+        """A completed future. Write methods return it if there is nothing to wait for."""
         self.done.set_result(None)
         self.is_write_paused = False
         """Whether writing is paused, because the client reads more slowly than the server writes."""
@@ -53,7 +54,7 @@ class ClientConnection(asyncio.Protocol):
         self._due = 0.0
         self._waiting_since = 0.0
         self._unsent = 0
-        """Bytes in the write buffer when the linger timeout was last restarted."""
+        """The number of bytes in the write buffer when LINGER_TIMEOUT was last restarted."""
 
     # ── for subclasses to override ──
 
@@ -80,7 +81,7 @@ class ClientConnection(asyncio.Protocol):
         self.resume_writing()
 
     def pause_writing(self) -> None:
-        """Note that the write buffer is full."""
+        """Record that the write buffer is full."""
         self.is_write_paused = True
 
     def resume_writing(self) -> None:

@@ -32,7 +32,7 @@ _NOT_STARTED, _BY_LENGTH, _CHUNKED, _BY_CLOSE, _NO_BODY, _SWITCHED = range(6)
 
 
 class ServerState(Protocol):
-    """The part of uvicorn's server state that a cycle needs."""
+    """The part of uvicorn's server state that a request cycle needs."""
 
     default_headers: list[tuple[bytes, bytes]]
 
@@ -46,16 +46,16 @@ class CycleConnection(Protocol):
     server: tuple[str, int] | None
     is_write_paused: bool
     done: asyncio.Future[None]
-    """A completed future, which writes return if there is nothing to wait for."""
+    """A completed future. Write methods return it if there is nothing to wait for."""
     user_refusal: str | None
-    """Set by the application: why it refuses requests of this connection's user. None until it has checked the user."""
+    """Why the application refuses this connection's user: empty if it does not, None before it has checked the user."""
 
     @property
     def state(self) -> ServerState:
         """The state that all connections of the server share."""
 
     def on_body_taken(self) -> None:
-        """Read more of the request's body."""
+        """Read more of the request's body, because the application has taken the data that had arrived."""
 
     async def drain(self) -> None:
         """Wait until the write buffer has room again or the connection is lost."""
@@ -64,27 +64,27 @@ class CycleConnection(Protocol):
         """Continue with the next request."""
 
     def on_response_failed(self, cycle: "RequestCycle") -> None:
-        """Close the connection, after a response with status 500 if nothing was written yet."""
+        """Close the connection. If nothing was written yet, first send a response with status 500."""
 
     def on_response_cut(self, cycle: "RequestCycle") -> None:
         """Close the connection after all written data has been sent."""
 
     def open_websocket(self, max_size: int, hold: Callable[[int], bool]) -> "WebSocket":
-        """Return a WebSocket on this connection."""
+        """Return a WebSocket on this connection; see `RequestCycle.accept` for the parameters."""
 
     def on_accepted(self, websocket: "WebSocket") -> None:
         """Pass everything that arrives from now on to the WebSocket."""
 
 
 def closing_response(status: int, text: str, headers: Headers) -> bytes:
-    """Return a complete plain-text response that announces the end of the connection."""
+    """Return a complete plain-text response that says that the connection will be closed."""
     body = text.encode()
     own = (b"content-type: text/plain; charset=utf-8", b"content-length: %d" % len(body), b"connection: close")
     return b"\r\n".join((_STATUS_LINES[status], *map(b": ".join, headers), *own, b"", body))
 
 
 def _lines(first: bytes, headers: Headers) -> list[bytes]:
-    """Return the lines of a head; raise RuntimeError for an invalid header."""
+    """Return the lines of a response head, beginning with `first`. Raise RuntimeError for an invalid header."""
     lines = [first, *map(b": ".join, headers)]
     flat = b"".join(lines)
     if 10 in flat or 13 in flat or 0 in flat:
@@ -143,7 +143,7 @@ class RequestCycle:
         self.expects_continue = expects_continue
         """Whether the client waits for `100 Continue` before it sends the body."""
         self.is_upgrade = is_upgrade
-        """Whether the client asks for a WebSocket. The application may ignore that."""
+        """Whether the client asks for a WebSocket. The application may send an ordinary response instead."""
         self.websocket: WebSocket | None = None
         self.chunks: list[bytes] = []
         """The parts of the request's body that have arrived and have not been taken yet."""
@@ -218,7 +218,7 @@ class RequestCycle:
         return {"type": "http.disconnect"}
 
     def send(self, message: Mapping[str, Any]) -> Awaitable[None]:
-        """Process an ASGI message of the response. Raise RuntimeError if it is out of order."""
+        """Process an ASGI message from the application. Raise RuntimeError if it is out of order."""
         kind = message["type"]
         if kind == "http.response.start":
             return self.begin(message["status"], message.get("headers", ()))
@@ -229,7 +229,7 @@ class RequestCycle:
     def respond(
         self, status: int, content_type: bytes, headers: Sequence[tuple[bytes, bytes]], body: bytes
     ) -> Awaitable[None]:
-        """Send a complete response. The headers for its type and length precede the other headers."""
+        """Send a complete response. The headers for content type and length are added before `headers`."""
         self.begin(status, ((b"content-type", content_type), (b"content-length", b"%d" % len(body)), *headers))
         return self.write(body, True)
 
@@ -260,16 +260,16 @@ class RequestCycle:
         return connection.done
 
     def upgrade_refusal(self) -> tuple[int, str] | None:
-        """Return status and reason if the request is not a valid WebSocket handshake."""
+        """Return the status and the reason for refusing the WebSocket handshake, or None if it is valid."""
         if not self.is_upgrade:
             return 426, "This takes a WebSocket handshake (`Upgrade: websocket`)."
         return handshake_refusal(self.headers)
 
     async def accept(self, headers: Headers, max_size: int, hold: Callable[[int], bool]) -> "WebSocket":
-        """Complete a WebSocket handshake, which must be valid, with additional headers in the response.
+        """Complete a WebSocket handshake, which must be valid. `headers` are added to the response.
 
-        `max_size` is the limit for a message in bytes. `hold` is called with every change of the number of bytes that
-        wait for the application; it returns False if they are too many.
+        `max_size` is the maximum size of a message in bytes. Whenever the number of bytes that wait for the application
+        changes, `hold` is called with the difference. It returns False if there are too many.
         """
         if self._start is not None or not self.is_upgrade:
             raise RuntimeError("`accept` is out of order")
@@ -289,7 +289,7 @@ class RequestCycle:
     def cut(self) -> None:
         """End the response without completing it. The connection is closed after all written data has been sent.
 
-        An HTTP/1.1 client notices from the missing last chunk that the response is incomplete.
+        An HTTP/1.1 client can tell from the missing last chunk that the response is incomplete.
         """
         if self.is_disconnected or self.is_response_complete:
             return
@@ -300,7 +300,10 @@ class RequestCycle:
     # ── called by the connection ──
 
     async def run(self, app: Any, serve: Any, tasks: set[asyncio.Task[None]]) -> None:
-        """Let the application handle the request; an incomplete response is an error."""
+        """Let the application handle the request: through `serve`, or through ASGI (`app`) if `serve` is None.
+
+        When this is over, the request's task is removed from `tasks`. An incomplete response is treated as a failure.
+        """
         has_failed = False
         try:
             await (app(self.scope, self.receive, self.send) if serve is None else serve(self))
@@ -321,7 +324,7 @@ class RequestCycle:
                 self.connection.on_response_failed(self)
 
     def disconnect(self) -> None:
-        """Note that the client has disconnected."""
+        """Record that the client has disconnected."""
         self.is_disconnected = True
         self.chunks = []
         self.wake()
@@ -377,7 +380,7 @@ class RequestCycle:
         return b"\r\n".join(lines)
 
     def _choose_framing(self, status: int, length: bytes | None) -> tuple[int, int]:
-        """Return how the body is delimited, and its length if it has a Content-Length, else 0."""
+        """Return how the end of the body is marked, and the Content-Length (0 if there is none)."""
         if status in _STATUSES_WITHOUT_BODY or self.method == "HEAD":
             return _NO_BODY, 0
         if length is not None:
@@ -385,14 +388,14 @@ class RequestCycle:
         return (_BY_CLOSE if self.version == "1.0" else _CHUNKED), 0
 
     def _without_server_headers(self, fields: Fields) -> Fields:
-        """Remove the headers that only the server writes. `connection: close` among them ends the keep-alive."""
+        """Remove the headers that only the server writes. `connection: close` disables keep-alive."""
         for name, value in fields:
             if name in _SERVER_HEADERS and b"close" in value.lower():
                 self.keep_alive = False
         return [field for field in fields if field[0] not in _SERVER_HEADERS]
 
     def _framed(self, framing: int, remaining: int, body: bytes, last: bool) -> bytes:
-        """Return a part of the body as it is written to the connection. Raise RuntimeError if its length is wrong."""
+        """Return a part of the body as it is sent, for example as a chunk. Raise RuntimeError for a wrong length."""
         if framing == _CHUNKED:
             ending = b"0\r\n\r\n" if last else b""
             data = b"%x\r\n%b\r\n%b" % (len(body), body, ending) if body else ending

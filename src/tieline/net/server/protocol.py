@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("tieline.serving")
 
 MAX_HEAD = 64 * 1024
-"""The largest size of a request head, and of the framing between two parts of a body, in bytes."""
+"""Maximum size in bytes of a request head, and of the framing between two parts of a body."""
 MAX_BUFFER = 64 * 1024
 """If more bytes of a body than this wait for the application, reading pauses."""
 MAX_CHUNKS = 1024
 """If more parts of a body than this wait for the application, reading pauses: even a short part takes memory."""
 MAX_PIPELINED = 64
-"""How many requests on one connection may wait for the response to an earlier one. Further ones are not processed."""
+"""How many requests of one connection may wait for earlier responses. Further requests are not processed."""
 MAX_DISCARD = 64 * 1024 * 1024
 """How many bytes of a body are read and dropped after the response is complete."""
 
@@ -58,8 +58,9 @@ INTERNAL_ERROR = "Something went wrong inside the gateway; its log says what."
 class HttpServerProtocol(ClientConnection):
     """A client's HTTP/1.1 connection: parses its requests and passes them to the application.
 
-    An application with a method `serve` receives each `RequestCycle` itself; any other is called through ASGI. Only
-    these uvicorn settings are honoured: the application, the default headers and the keep-alive timeout.
+    If the application has a method `serve`, that method is called with each `RequestCycle`. Any other application is
+    called through ASGI. Only these uvicorn settings are honoured: the application, the default headers and the
+    keep-alive timeout.
 
     After a request for a WebSocket, nothing is parsed until the application has accepted it or sent a response.
     """
@@ -109,13 +110,13 @@ class HttpServerProtocol(ClientConnection):
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._checked_names: list[bytes] = []
-        """The names of the headers so far that `check_head` checks."""
+        """The names of those headers received so far that `check_head` checks."""
         self._upgrade = b""
         """The head of an upgrade request without its Upgrade header, to be parsed again."""
         self._is_handshake = False
-        """Whether that request asks for a WebSocket."""
+        """Whether the upgrade request asks for a WebSocket."""
         self._unparsed = 0
-        """Bytes fed to the parser since the last complete head or part of a body."""
+        """The number of bytes passed to the parser since the last complete head or part of a body."""
         self._incoming: RequestCycle | None = None
         """The request whose body is being received."""
         self._discarded = 0
@@ -123,12 +124,12 @@ class HttpServerProtocol(ClientConnection):
         self._current: RequestCycle | None = None
         self._pipelined: deque[RequestCycle] = deque()
         self._refusal: RefusedRequest | None = None
-        """The last response of this connection, sent after the responses before it. Nothing more is parsed."""
+        """The refusal that ends this connection, after the responses to earlier requests. Nothing more is parsed."""
         # A request for a WebSocket, and the WebSocket.
         self._sink: Callable[[bytes], None] | None = None
-        """What takes the bytes that arrive instead of the parser."""
+        """Receives the data from the client in place of the parser; None if the parser receives it."""
         self._held = b""
-        """Bytes after a request for a WebSocket that is not answered yet."""
+        """Bytes that arrived after a request for a WebSocket that has not been answered yet."""
         self._websocket: WebSocket | None = None
 
     # ── called by the transport ──
@@ -156,7 +157,7 @@ class HttpServerProtocol(ClientConnection):
         del self._parser  # break the reference cycle: it holds our bound methods
 
     def data_received(self, data: bytes) -> None:
-        """Parse the next bytes of requests, which may be split anywhere."""
+        """Parse data from the client. It may begin and end anywhere in a request."""
         if self.is_closing or self._refusal is not None:
             return
         if self._sink is not None:
@@ -176,7 +177,7 @@ class HttpServerProtocol(ClientConnection):
             self._check_incomplete(len(data))
 
     def pause_writing(self) -> None:
-        """Note that the write buffer is full."""
+        """Record that the write buffer is full."""
         super().pause_writing()
         if self._websocket is not None:
             self._websocket.on_write_paused()
@@ -263,7 +264,7 @@ class HttpServerProtocol(ClientConnection):
     # ── called by a cycle ──
 
     def on_body_taken(self) -> None:
-        """Read more of the request's body."""
+        """Read more of the request's body, because the application has taken the data that had arrived."""
         if self._is_read_paused and not self._pipelined:
             self._waiting_since = self.loop.time()
             self.resume_reading()
@@ -283,7 +284,7 @@ class HttpServerProtocol(ClientConnection):
             self._continue_after(cycle)
 
     def on_response_failed(self, cycle: RequestCycle) -> None:
-        """Close the connection, after a response with status 500 if nothing was written yet."""
+        """Close the connection. If nothing was written yet, first send a response with status 500."""
         if not cycle.is_started:
             self.state.total_requests += 1
             cycle.is_response_complete = True
@@ -300,7 +301,7 @@ class HttpServerProtocol(ClientConnection):
         self.on_response_complete(cycle)
 
     def open_websocket(self, max_size: int, hold: Callable[[int], bool]) -> "WebSocket":
-        """Return a WebSocket on this connection."""
+        """Return a WebSocket on this connection; see `RequestCycle.accept` for the parameters."""
         from tieline.net.server.websocket import WebSocket  # noqa: PLC0415 - slow to import, and rarely needed
 
         return WebSocket(self, max_size, hold)
@@ -317,7 +318,7 @@ class HttpServerProtocol(ClientConnection):
     # ── called by uvicorn ──
 
     def shutdown(self) -> None:
-        """Close the connection, after the current response if there is one."""
+        """Close the connection. If a response is in progress, wait until it is complete."""
         if self._websocket is not None:
             self._websocket.stop()
         elif self._current is None:
@@ -366,7 +367,7 @@ class HttpServerProtocol(ClientConnection):
             self._send_refusal(self._refusal)
 
     def _check_incomplete(self, size: int) -> None:
-        """Apply limits and timeouts after data that ended in the middle of a request."""
+        """Apply limits and timeouts after the arrival of `size` bytes that end in the middle of a request."""
         cycle = self._incoming
         if self.is_closing or self._refusal is not None:
             return
@@ -383,9 +384,9 @@ class HttpServerProtocol(ClientConnection):
             self.close()
 
     def _parse_after_upgrade(self, rest: bytes) -> None:
-        """Parse an upgrade request again without its Upgrade header, then the bytes after its head.
+        """Parse an upgrade request again without its Upgrade header, then `rest`, the bytes after its head.
 
-        After a request for a WebSocket, these bytes are held back.
+        If the request asks for a WebSocket, `rest` is held back instead.
         """
         while self._upgrade:
             data, self._upgrade = self._upgrade, b""

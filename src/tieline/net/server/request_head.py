@@ -56,7 +56,7 @@ def parse_target(url: bytes, headers: Fields) -> Target:
 def check_head(version: str, names: Sequence[bytes], headers: Fields) -> None:
     """Raise RefusedRequest for a head that is ambiguous or asks for something unsupported.
 
-    `names` are the request's header names that are in `CHECKED_HEADERS`, with repetitions.
+    `names` lists the headers of the request that are in `CHECKED_HEADERS`; a repeated header is listed repeatedly.
     """
     if version not in _VERSIONS:
         raise RefusedRequest(505, "This server speaks HTTP/1.1.")
@@ -81,8 +81,8 @@ def head_size(url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> int:
 def without_upgrade(method: str, url: bytes, version: str, headers: Fields) -> bytes:
     """Return the head of an upgrade request as bytes, without its Upgrade header, so that it can be parsed again.
 
-    An application may accept a WebSocket. We ignore all other upgrades, as HTTP allows. The parser cannot: it stops
-    after such a head, although a body may follow.
+    An application may accept a WebSocket. We ignore all other upgrades, as HTTP allows. The parser cannot ignore them:
+    it stops after such a head, although a body may follow.
     """
     if method == "CONNECT":
         raise RefusedRequest(405, "This server is not a proxy.")
@@ -105,7 +105,7 @@ def is_handshake(method: str, version: str, headers: Fields) -> bool:
 
 
 def handshake_refusal(headers: Fields) -> tuple[int, str] | None:
-    """Return status and reason if the headers of a WebSocket handshake are not acceptable."""
+    """Return the status and the reason for refusing a WebSocket handshake, or None if its headers are acceptable."""
     versions = [value for name, value in headers if name == b"sec-websocket-version"]
     if versions != [WEBSOCKET_VERSION]:
         return 426, "The only supported WebSocket version is 13 (`Sec-WebSocket-Version: 13`)."

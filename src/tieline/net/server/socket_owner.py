@@ -1,7 +1,7 @@
 """Determines the user at the other end of a TCP connection on this machine (Linux).
 
-Every user can connect to loopback, and TCP carries no credentials. Linux reveals the owner of a socket by its two
-addresses, through netlink (`sock_diag`, which takes microseconds) and in the tables under `/proc/net`.
+Every user can connect to loopback, and TCP carries no credentials. Linux reveals the owner of a socket to anyone who
+knows its two addresses: through netlink (`sock_diag`, which takes microseconds) and in the tables under `/proc/net`.
 """
 
 import asyncio
@@ -25,20 +25,20 @@ _HEADER = struct.Struct("=IHHII")
 _QUERY = struct.Struct("=BBBxI")
 _PORTS = struct.Struct("!HH")
 _OWNER = struct.Struct("=II")
-"""Uid and inode in the reply."""
+"""The uid and the inode of a socket in a netlink reply."""
 _OWNER_AT = _HEADER.size + 64
 _ERROR = struct.Struct("=i")
 _ABSENT = frozenset((errno.ENOENT, errno.ESTALE))
 
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _UID, _INODE = 7, 9
-"""Columns of the tables."""
+"""The indexes of these columns in the tables under `/proc/net`."""
 
 
 async def owner_of(client: Address, server: Address) -> int | None:
     """Return the uid of the process that opened the connection from `client`, or None if it is unknown.
 
-    It is unknown if the socket has been closed: the system then reports no owner, or root.
+    The uid is unknown after the socket has been closed, because the system then reports no owner, or root.
     """
     try:
         return query_netlink(client, server)
@@ -98,7 +98,7 @@ def search_tables(client: Address, server: Address) -> int | None:
 
 
 def _in_table(address: Address) -> str:
-    """Format an address as in the tables: 32-bit words in native byte order."""
+    """Format an address as in the tables under `/proc/net`: 32-bit words in native byte order."""
     packed = socket.inet_pton(_family(address), address[0])
     words = struct.unpack(f"={len(packed) // 4}I", packed)
     return "".join(f"{word:08X}" for word in words) + f":{address[1]:04X}"

@@ -23,32 +23,32 @@ _protocol_log.setLevel(logging.WARNING)  # below that, `websockets` logs the con
 
 MAX_MESSAGES = 16
 MAX_BUFFER = 64 * 1024
-"""Messages, and their bytes, that wait for the application before reading pauses."""
+"""Reading pauses if more bytes of messages than this, or MAX_MESSAGES messages, wait for the application."""
 SLICE = 8 * 1024
-"""Bytes that are parsed in one go. They may be a thousand frames."""
+"""Maximum number of bytes that are parsed at once. They may contain more than a thousand frames."""
 MAX_FRAMES = 64
-"""Frames after which other tasks run before parsing continues."""
+"""The number of frames after which parsing pauses so that other tasks can run."""
 MAX_REASON = 123
-"""Bytes of the reason in a close frame."""
+"""Maximum length of the reason in a close frame, in bytes."""
 
 PING_INTERVAL = 30.0
-"""Seconds without a byte from the client after which it is sent a ping."""
+"""Seconds without data from the client after which a ping is sent to it."""
 STALL_TIMEOUT = 300.0
-"""Seconds after which a client is dropped that reads nothing: it takes no data, or does not reply to a ping."""
+"""Seconds after which a client is dropped if it accepts no data, or does not reply to a ping."""
 IDLE_TIMEOUT = 3600.0
 """Seconds without a message in either direction after which the connection is closed."""
 CLOSE_TIMEOUT = 10.0
 """Seconds a client may take to reply to a close frame."""
 
 Hold = Callable[[int], bool]
-"""Counts more bytes that are held for a client, or fewer; returns False if all clients together have too many."""
+"""Called with a positive or negative change of the number of held bytes. Returns False if all clients hold too many."""
 
 
 class WebSocket:
     """The server's end of a WebSocket.
 
-    One task may wait in `receive`; any number may send. `hold` is called with every change of the number of bytes that
-    are held for the application.
+    One task may wait in `receive`; any number may send. Whenever the number of bytes held for the application changes,
+    `hold` is called with the difference.
     """
 
     __slots__ = (
@@ -80,22 +80,22 @@ class WebSocket:
         self._is_stopping = False
         # What has arrived.
         self._unparsed = b""
-        """Bytes that wait until the messages before them are taken."""
+        """Received bytes that are not parsed until the application has taken the messages before them."""
         self._incomplete = 0
-        """Bytes of the frame that is being received."""
+        """The number of bytes received of an incomplete frame."""
         self._partial = bytearray()
-        """The fragments so far of the message that is being received."""
+        """The fragments received so far of an incomplete message."""
         self._messages: deque[bytes] = deque()
         self._queued = 0
-        """Bytes of the messages."""
+        """The total size in bytes of the messages that wait for the application."""
         self._hold: Hold | None = hold
         self._held = 0
-        """Bytes that `hold` has counted."""
+        """The number of held bytes that has been reported to `hold`."""
         self._receiver: asyncio.Future[None] | None = None
         self._is_paused = False
         """Whether reading is paused until `_continue`."""
         self._must_write = False
-        """Whether replies to pings have filled the write buffer; nothing more is parsed until it has room."""
+        """Whether replies to pings have filled the write buffer. If so, nothing more is parsed until it has room."""
         # Times of the event loop, for the timeouts.
         self._heard_at = self._message_at = self._paused_at = self._closed_at = self._loop.time()
         self._is_pinged = False
@@ -110,8 +110,8 @@ class WebSocket:
     async def receive(self) -> bytes | None:
         """Return the next message as UTF-8 text, or None if there will be no more.
 
-        That is when the client has left or the gateway is being stopped; in the latter case `is_open` is still true,
-        and messages can be sent until the application returns.
+        There are no more messages when the client has left or the gateway is being stopped. In the latter case
+        `is_open` is still true, and messages can be sent until the application returns.
         """
         while self.is_open and not self._is_stopping:
             if self._messages:
@@ -130,7 +130,7 @@ class WebSocket:
         return None
 
     def send(self, *texts: bytes) -> Awaitable[None]:
-        """Send messages, each of them UTF-8 text, with one write; drop them if the connection is closed."""
+        """Send messages (UTF-8 text) in one write. If the connection is closed, drop them."""
         connection = self._connection
         if connection.is_write_paused:
             return self._send_later(texts)
@@ -142,9 +142,10 @@ class WebSocket:
         return connection.done
 
     def close(self, code: int = CloseCode.NORMAL_CLOSURE, reason: str = "") -> Awaitable[None]:
-        """Send a close frame, unless the connection is closed already. A long reason is cut off.
+        """Send a close frame, unless the connection is closed already. A long reason is truncated.
 
-        This does not wait for the client's reply; the connection is closed when that has come, or after a timeout.
+        This does not wait for the client's reply. The connection is closed when the reply has arrived, or after a
+        timeout.
         """
         if self.is_open:
             self._protocol.send_close(int(code), _cut(reason))
@@ -173,12 +174,12 @@ class WebSocket:
             self.close()
 
     def stop(self) -> None:
-        """Take no further messages, so that the application returns. Those it still sends are delivered."""
+        """Accept no further messages, so that the application returns. Messages that it still sends are delivered."""
         self._is_stopping = True
         self._drop_messages()
 
     def feed(self, data: bytes) -> None:
-        """Process bytes from the client, split anywhere."""
+        """Process bytes from the client. They may begin and end anywhere in a frame."""
         self._heard_at = self._loop.time()
         self._is_pinged = False
         self._unparsed += data
@@ -189,7 +190,7 @@ class WebSocket:
         self._paused_at = self._loop.time()
 
     def on_write_resumed(self) -> None:
-        """Continue with what waits for room in the write buffer. A ping in it reaches the client only now."""
+        """Continue parsing if it waited for room in the write buffer, and restart the wait for the reply to a ping."""
         self._must_write = False
         self._heard_at = self._loop.time()
         self._continue()
@@ -203,7 +204,7 @@ class WebSocket:
     # ── timeouts ──
 
     def deadline(self) -> float:
-        """Return the time of the event loop at which `on_timeout` is due."""
+        """Return the event-loop time at which `on_timeout` is due."""
         if not self.is_open:
             return self._closed_at + CLOSE_TIMEOUT
         if self._connection.is_write_paused:
@@ -214,7 +215,7 @@ class WebSocket:
         return min(idle_until, self._heard_at + PING_INTERVAL + (STALL_TIMEOUT if self._is_pinged else 0.0))
 
     def on_timeout(self) -> None:
-        """Send a ping to a silent client; close or drop a connection that took too long."""
+        """Send a ping to a silent client. Close or drop a connection whose time limit has passed."""
         if not self.is_open:
             self._connection.half_close()
         elif self._connection.is_write_paused:
@@ -239,7 +240,7 @@ class WebSocket:
         return self.is_open and (len(self._messages) >= MAX_MESSAGES or self._queued > MAX_BUFFER)
 
     def _parse(self) -> None:
-        """Parse what has arrived. Pause reading if that takes long or has to wait."""
+        """Parse the received bytes. Pause reading if parsing takes long or has to wait."""
         data, at, frames = self._unparsed, 0, 0
         while at < len(data) and frames < MAX_FRAMES and not self._is_blocked():
             piece = data[at : at + SLICE]
@@ -262,7 +263,7 @@ class WebSocket:
                 self._loop.call_soon(self._continue)
 
     def _continue(self) -> None:
-        """Parse what was left, or read more, unless something still has to be waited for."""
+        """Resume parsing and then reading after a pause, unless parsing still has to wait."""
         if not self._is_paused or self._connection.is_closing or self._is_blocked():
             return
         self._is_paused = False
@@ -297,14 +298,14 @@ class WebSocket:
             self._wake()
 
     def _count(self) -> None:
-        """Report the bytes that are held; close the connection if they are too many."""
+        """Report the number of held bytes to `hold`. If there are too many, close the connection."""
         held = self._queued + len(self._partial) + self._incomplete
         change, self._held = held - self._held, held
         if change and self._hold is not None and not self._hold(change):
             self._fail(CloseCode.TRY_AGAIN_LATER, "The gateway is overloaded; try again in a moment.")
 
     def _drop_messages(self) -> None:
-        """Drop what was received; wake the application, for which there is nothing more."""
+        """Drop all received messages, and wake the application, which will receive no more."""
         self._messages.clear()
         self._partial = bytearray()
         self._queued = self._incomplete = 0
@@ -328,7 +329,7 @@ class WebSocket:
         self._drop_messages()
 
     def _flush(self) -> None:
-        """Write the control frames of the protocol; close our side if it says so."""
+        """Write the control frames that the protocol has queued. Close our side if the protocol requires it."""
         writes = self._protocol.data_to_send()
         if not writes or self._connection.is_closing:
             return
