@@ -34,7 +34,7 @@ MAX_FILES = 20
 """Maximum number of files attached to one message."""
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MODELS_TIMEOUT = 1.5
-"""Seconds to wait for the model lists of backends. The stream tells the page when later ones arrive."""
+"""Seconds to wait for the model lists of backends. The event stream tells the page when lists arrive later."""
 WRONG_KEY_DELAY = 0.5
 """Seconds before a wrong key is rejected, to slow down guessing."""
 LOCKED_STATE = {
@@ -117,7 +117,7 @@ class PageApi:
     # ── The gateway ──────────────────────────────────────────────────────────────────────────────
 
     async def state(self, exchange: Exchange) -> None:
-        """Send the state that the page needs to start. Without the key, send only that a key is required."""
+        """Send the state that the page needs to start. To a page without the key, send only that a key is required."""
         info = self._info
         tools = {"enabled": info.has_tools, "workspace": info.workspace, "yolo": info.yolo}
         opening = {"version": info.version, "address": address(exchange)}
@@ -325,7 +325,7 @@ async def _respond(exchange: Exchange, value: Any, *headers: tuple[bytes, bytes]
 
 
 def _uncookied(exchange: Exchange) -> tuple[tuple[bytes, bytes], ...]:
-    """Return a header that deletes the cookie of earlier versions, which browsers send to every port of this host."""
+    """Return a header that deletes a cookie set by earlier versions. Browsers send it to every port of this host."""
     if b"tieline=" not in exchange.headers.get(b"cookie", b""):
         return ()
     return ((b"set-cookie", b"tieline=; Path=/api; HttpOnly; SameSite=Strict; Max-Age=0"),)

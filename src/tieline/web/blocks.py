@@ -1,7 +1,7 @@
 """Incremental rendering of a Markdown text that grows: each block is rendered once, when it is finished.
 
 A block is finished when another one has begun after it, or when an empty line ends it. To find finished blocks, the
-unfinished text after the last one is parsed again, but only at line ends, and less often the longer it is.
+unfinished text after the last one is parsed again, but only at line ends, and less often as it grows.
 """
 
 import re
@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from tieline.web.markdown import MAX_NESTED, MAX_TEXT, render
 
 SMALL = 2048
-"""Maximum length of unfinished text that is parsed at every line end; longer text, after it has grown by half."""
+"""Unfinished text up to this length is parsed at every line end, longer text only after it has grown by half."""
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _ENDED_BY_BLANK = frozenset({"paragraph_open", "heading_open", "hr", "fence", "table_open", "blockquote_open"})
@@ -48,7 +48,7 @@ class Blocks:
         self.until = 0
         """The offset in the text at which the unfinished text begins."""
         self.is_independent = True
-        """Whether the blocks are independent: rendered one by one, they give the same as the whole text."""
+        """Whether the blocks are independent: rendered one by one, they give the same HTML as the whole text."""
         self._looked_at = 0
         """The length of the unfinished text when it was last parsed."""
 
@@ -88,7 +88,9 @@ class Blocks:
 
 
 def finished(rest: str, *, is_all: bool) -> RenderedPiece | None:
-    """Render the finished blocks at the beginning of `rest`, or, with `is_all`, all of it; None if there are none.
+    """Render the finished blocks at the beginning of `rest`, or all of `rest` if `is_all` is true.
+
+    Return None if there is nothing to render.
 
     This is slow: call it in a thread.
     """

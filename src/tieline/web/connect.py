@@ -12,7 +12,7 @@ OWN_KEY = "<your gateway key>"
 DEMO = "demo/scripted"
 NO_MODEL = "<backend>/<model>"
 CLAUDE_SIZES = ("OPUS", "SONNET", "HAIKU")
-"""Claude Code's model sizes. It also requests models by size: for /model, subagents and background requests."""
+"""Claude Code's model sizes. Claude Code requests models by size for /model, subagents and background requests."""
 CONTEXT = 128_000
 OUTPUT = 8192
 

@@ -48,7 +48,7 @@ class AccountLogin(Protocol):
     def state(self) -> LoginState: ...
 
     async def begin(self) -> str:
-        """Begin a login and return the URL to open in a browser. Its result is announced as a change of state."""
+        """Begin a login and return the URL to open in a browser. Its outcome is announced as a change of state."""
 
     async def cancel(self) -> None:
         """Cancel the login in progress."""
@@ -62,7 +62,7 @@ class GatewayInfo:
     backends: Callable[[], Sequence[BackendState]] = tuple
     agents: Callable[[], Sequence[AgentState]] = tuple
     is_agent: Callable[[str], bool] = lambda _: False
-    """Returns whether the models of the named backend are agents with their own tools."""
+    """Returns whether the models of a backend are agents with their own tools. The argument is the backend's name."""
     modes: Callable[[str], tuple[str, ...]] = lambda _: ()
     """Returns the modes that a model offers, such as `plan`. The argument is its full name."""
     ideas: Callable[[str], tuple[str, ...]] = lambda _: ()

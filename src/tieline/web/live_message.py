@@ -26,7 +26,7 @@ class LiveMessage:
         self.session = session
         self.message = message
         self.is_whole = is_whole
-        """Whether all events of the message so far are known, including the first."""
+        """Whether all events of the message have been collected, from the first one on."""
         self.turn: Turn | None = None
         """The complete message; None while it is in progress."""
         self.wake = asyncio.Event()
@@ -80,12 +80,12 @@ class LiveMessage:
             self.task.cancel()
 
     def take(self) -> list[Event]:
-        """Return the events since the last call, with deltas joined."""
+        """Return the events since the last call. Consecutive deltas are joined."""
         events, self._pending = self._pending, []
         return join_deltas(events)
 
     def shown(self) -> dict[int, RenderedText]:
-        """Return the HTML rendered so far of each text part, by the index of the part."""
+        """Return the HTML that has been rendered for each text part, by the index of the part."""
         return {
             index: RenderedText(blocks.html, blocks.until, len(blocks.done)) for index, blocks in self._texts.items()
         }
@@ -106,7 +106,7 @@ class LiveMessage:
     def renderings(self) -> Iterator[tuple[str, str]]:
         """Yield each text of the complete message with its HTML.
 
-        A text is omitted if its blocks depend on each other: rendered as a whole, it would give other HTML.
+        A text is omitted if its blocks depend on each other, because rendering it as a whole would give different HTML.
         """
         for index, part in enumerate(self.turn.parts if self.turn is not None else ()):
             blocks = self._texts.get(index)

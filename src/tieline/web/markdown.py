@@ -26,11 +26,11 @@ VERSION = b"2"
 """The version of the rendering. Change it whenever the HTML changes, so that saved HTML is rendered again."""
 
 MAX_TEXT = 256 * 1024
-"""Maximum number of characters of a text that is parsed. A longer one is shown as plain text."""
+"""Maximum number of characters of a text that is parsed. A longer text is shown as plain text."""
 MAX_PROSE = 16 * 1024
 """Maximum number of characters of a paragraph whose inline markup is parsed."""
 MAX_MARKS = 200
-"""Maximum number of markup characters of one kind in a paragraph, because matching them takes quadratic time."""
+"""A paragraph with more markup characters of one kind is not parsed, because matching them takes quadratic time."""
 MAX_NESTED = 20
 """Maximum nesting depth of blocks. The parser would drop deeper blocks and everything after them."""
 MAX_COLOURED = 64 * 1024
@@ -58,7 +58,7 @@ _MARKS = "[*_`~<&"
 _FORMATTER: "HtmlFormatter[str]" = HtmlFormatter(nowrap=True)
 Env = MutableMapping[str, Any]
 _PATHS = "paths"
-"""The key in `Env` of a stack with one entry per open link: whether the link is shown as a path."""
+"""The key under which `Env` holds a stack. It has an entry per open link: whether the link is shown as a path."""
 
 
 def render(text: str) -> str:
@@ -111,7 +111,7 @@ def _inline(state: StateCore) -> None:
 
 
 def _is_shown_as_link(url: str) -> bool:
-    """Return whether Markdown with this link target is parsed as a link. File paths are, but cannot be followed."""
+    """Return whether Markdown with this link target is parsed as a link. A link to a file cannot be followed."""
     return _LINK.match(url) is not None or _SCHEME.match(url.strip()) is None
 
 

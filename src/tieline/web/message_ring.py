@@ -2,7 +2,7 @@
 
 Messages are numbered, starting with the current time, so a number from an earlier process is recognised as too old. A
 slow reader costs nothing: its position is just a number. If the message at that position has been dropped, the reader
-gets a reset message and has to start again.
+receives a reset message and has to start again.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ class RingRead(NamedTuple):
 
 
 class MessageRing:
-    """Keeps the latest messages, up to a number and a total size. The first message gets the number `first + 1`."""
+    """Keeps the latest messages, up to a number and a total size. The first message has the number `first + 1`."""
 
     def __init__(self, first: int, *, most_messages: int = MAX_MESSAGES, most_bytes: int = MAX_BYTES) -> None:
         self.seq = first
@@ -60,7 +60,7 @@ class MessageRing:
         return RingRead(b"".join(given), seq + len(given))
 
     def forget(self) -> None:
-        """Drop all messages, so that existing readers get a reset message."""
+        """Drop all messages, so that existing readers receive a reset message."""
         self._frames.clear()
         self._size = 0
         self.seq += 1

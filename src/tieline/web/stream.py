@@ -1,8 +1,8 @@
 """The event stream that keeps open pages up to date. It is ordered and rate-limited, and a page can resume it.
 
-The stream watches the bus while a page is open, and for a while after. Events of a session are collected and sent at
-most thirty times a second; the HTML of Markdown blocks follows when they are complete. A page can load a session in the
-middle of a message: the response says up to which stream message it is current.
+The stream watches the event bus while a page is open, and for a while afterwards. Events of a session are collected and
+sent at most thirty times a second; the HTML of Markdown blocks follows when they are complete. A page can load a
+session in the middle of a message: the response names the last stream message that it already includes.
 """
 
 import asyncio
@@ -40,12 +40,12 @@ LEGS_INTERVAL = 0.1
 MAX_LEGS = 100
 """Maximum number of legs that are sent at once. A page does not list more."""
 LINGER = 120.0
-"""Seconds that the stream keeps watching after the last page has left, in case it comes back."""
+"""Seconds that the stream keeps watching the event bus after the last page has left, in case the page comes back."""
 KEEP_ALIVE = 15.0
 STALLED = 60.0
 """Seconds after which a connection that accepts no data is dropped. The page then reconnects and resumes."""
 MAX_PLAN = 20_000
-"""Maximum number of characters of a plan that is rendered as HTML. A longer one is shown as plain text."""
+"""Maximum number of characters of a plan that is rendered as HTML. A longer plan is shown as plain text."""
 HELLO = b"retry: 1000\n: here\n\n"
 NOTHING_NEW = b": nothing new\n\n"
 
@@ -93,7 +93,7 @@ class Stream:
         return self._ring.seq
 
     def attend(self) -> None:
-        """Watch the bus from now on, until no page has been active for a while."""
+        """Watch the event bus from now on, until no page has been active for a while."""
         if self._is_closed:
             return
         if self._unwatch is None:
@@ -121,7 +121,7 @@ class Stream:
         return Snapshot(self._ring.seq, live.shown())
 
     def close(self) -> None:
-        """Stop watching the bus for good, because the gateway stops."""
+        """Stop watching the event bus for good, because the gateway is stopping."""
         self._is_closed = True
         self._readers.clear()
         if self._leaving is not None:
@@ -167,7 +167,7 @@ class Stream:
                 await _write(exchange, NOTHING_NEW)
 
     def _leave(self) -> None:
-        """Stop watching the bus, unless a page is still connected."""
+        """Stop watching the event bus, unless a page is still connected."""
         self._leaving = None
         if self._readers:
             self.attend()
@@ -286,7 +286,7 @@ async def _write(exchange: Exchange, data: bytes) -> None:
 
 
 def _requested_position(exchange: Exchange) -> int | None:
-    """Return the number of the message after which the page wants to resume the stream, if it names one.
+    """Return the number of the message after which the page wants to resume the stream, or None if it names none.
 
     The number is in the header `last-event-id` or in the query parameter `since`.
     """
@@ -296,7 +296,7 @@ def _requested_position(exchange: Exchange) -> int | None:
 
 
 def _event(event: Event) -> Event | dict[str, Any]:
-    """Return an event in the form for the page: an activity with a plan also gets the HTML of the plan."""
+    """Return an event in the form that the page expects. If it is an activity with a plan, add the HTML of the plan."""
     if not isinstance(event, Activity) or not event.plan or len(event.plan) > MAX_PLAN:
         return event
     shown: dict[str, Any] = msgspec.to_builtins(event)
@@ -304,7 +304,7 @@ def _event(event: Event) -> Event | dict[str, Any]:
 
 
 def inbox_json(inbox: Inbox) -> dict[str, Any]:
-    """Return the items of the inbox in the JSON form for the page."""
+    """Return the items of the inbox as JSON for the page."""
     return {"version": inbox.version, "items": [_item(item) for item in inbox.items]}
 
 

@@ -73,8 +73,8 @@ class TurnRenderer:
     ) -> dict[str, Any]:
         """Return a message as JSON with HTML.
 
-        For a message in progress, `live` contains the HTML rendered so far of each text part. `stored` is the HTML that
-        was saved for the session.
+        For a message in progress, `live` contains the HTML that has been rendered for each text part. `stored` is the
+        HTML that was saved for the session.
         """
         shown = turn_json(turn)
         for index, text in _texts(turn):
@@ -94,7 +94,7 @@ class TurnRenderer:
     ) -> list[dict[str, Any]]:
         """Return messages as JSON with HTML. `running` is the id of the message in progress, if any.
 
-        `live` contains the HTML rendered so far of each text part of the message in progress.
+        `live` contains the HTML that has been rendered for each text part of the message in progress.
         """
         keys = {_key(text) for turn in turns for text in (*(text for _, text in _texts(turn)), *_plans(turn))}
         stored = {} if all(key in self._cache for key in keys) else await self._store.read(_shelf(session))
@@ -102,7 +102,7 @@ class TurnRenderer:
 
 
 def turn_json(turn: Turn) -> dict[str, Any]:
-    """Return a message as JSON without HTML, and without the rounds of tool calls, which only the model needs."""
+    """Return a message as JSON, without HTML and without the record of its tool calls, which only the model needs."""
     shown: dict[str, Any] = msgspec.to_builtins(turn)
     shown.pop("rounds", None)
     return shown
