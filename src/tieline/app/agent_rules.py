@@ -1,9 +1,9 @@
 """Applies the rules of the gateway's own tools to the actions of coding agents.
 
 An agent states the kind of an action, such as "edit", but does not name one of the gateway's tools. The action is
-judged like the tools that do the same, and the strictest verdict counts. A rule can allow an action only if its target
-can be checked: if the agent names no file, or one outside the workspace, the user decides. A command or file that
-appears only in descriptive text can cause a denial, but never a permission.
+judged like a call to each tool that does the same, and the strictest verdict counts. A rule can allow an action only if
+its target can be checked: if the agent names no file, or one outside the workspace, the user decides. A command or file
+that appears only in descriptive text can cause a denial, but never a permission.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class AgentRules:
         return verdict
 
     def _subjects(self, deed: AgentAction) -> Iterator[tuple[Subject, bool]]:
-        """Yield each subject to judge, and whether enough is known about it for a rule to allow it."""
+        """Yield each subject to judge, and whether it is known well enough that a rule may allow it."""
         if deed.command or deed.kind == "execute":
             folder = self._located(deed.folder or ".")
             yield (

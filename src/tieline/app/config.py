@@ -163,7 +163,7 @@ class AcpSettings(Value, forbid_unknown_fields=True):
     workspace: str | None = None
     """If None, agents work in the working directory of the gateway."""
     environment: tuple[str, ...] = ()
-    """Names of the environment variables that agents receive. If empty: all, except the gateway's own keys."""
+    """Names of the environment variables that agents receive. If empty: all variables except the gateway's own keys."""
     client_tools: bool = True
     """Whether agents may call the tools that clients offer in their requests."""
     files: bool = False
@@ -213,7 +213,7 @@ class ModelSettings(Value, forbid_unknown_fields=True):
     inputs: Annotated[tuple[Input, ...], Meta(min_length=1)] | None = None
     tools: bool | None = None
     reasoning: bool | tuple[Effort, ...] | None = None
-    """The efforts that it accepts, or whether it thinks at all."""
+    """The reasoning efforts that the model accepts, or whether it can reason at all."""
 
     def facts(self) -> ModelFacts:
         """Return the settings in the form that backends use."""

@@ -286,7 +286,7 @@ def _dialect_mistakes(place: str, upstream: UpstreamSettings) -> list[tuple[str,
 
 
 def _explain(message: str, within: str = "") -> tuple[str, str]:
-    """Translate an error of msgspec into a message for the user. Return it and the dotted path of the setting.
+    """Translate a msgspec error into a message for the user. Return the message and the dotted path of the setting.
 
     `within` is the dotted path of the table that was converted.
     """

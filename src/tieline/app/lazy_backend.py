@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class LazyObject(Generic[T]):
-    """Holds an object that is created by the first call of `now` or `get`."""
+    """Holds an object that is created by the first call to `now` or `get`."""
 
     def __init__(self, make: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
         self._code = make if isinstance(make, LazyImport) else None

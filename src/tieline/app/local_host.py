@@ -98,7 +98,7 @@ class AgentTerminals:
         return name
 
     async def output(self, terminal: str) -> TerminalSnapshot:
-        """Return the output of a command so far."""
+        """Return the output that a command has produced so far."""
         return self._terminals[terminal].shown()
 
     async def wait(self, terminal: str) -> CommandExit:

@@ -7,13 +7,13 @@ from tieline.app.config import DEFAULT_URLS, UpstreamSettings
 from tieline.net.client.http import HttpClient, Origin, PipeError, Timeouts
 
 TIME_LIMIT = 3.0
-"""Maximum duration of the check, in seconds. Upstreams are checked at the same time."""
+"""Maximum duration of the check, in seconds. All upstreams are checked at the same time."""
 
 _TIMEOUTS = Timeouts(connect=TIME_LIMIT, first_byte=TIME_LIMIT, idle=TIME_LIMIT)
 
 
 async def unreachable(upstreams: Mapping[str, UpstreamSettings], client: HttpClient) -> dict[str, str]:
-    """Return the reason for each upstream that does not answer, by its name. Any HTTP response counts as an answer."""
+    """Return the names of the upstreams that do not answer, with the reasons. Any HTTP response counts as an answer."""
     reasons = await asyncio.gather(*(_reason(upstream, client) for upstream in upstreams.values()))
     return {name: reason for name, reason in zip(upstreams, reasons, strict=True) if reason is not None}
 

@@ -44,7 +44,7 @@ class SavedGrants(Grants):
         self._unsaved: tuple[Rule, ...] = ()
         """Grants that are valid only in this process, because writing the file failed."""
         self._revoked: frozenset[str] = frozenset()
-        """Ids of the grants that are revoked only in this process, for the same reason."""
+        """Ids of the grants that are revoked only in this process, because writing the file failed."""
 
     def load(self) -> tuple[Rule, ...]:
         """Read the file for the first time. Raise ConfigError if it cannot be trusted or parsed."""
@@ -93,7 +93,7 @@ class SavedGrants(Grants):
         return True
 
     def _change(self, change: Callable[[tuple[Rule, ...]], tuple[Rule, ...]]) -> None:
-        """Replace the rules in the file by `change(rules)`, while holding the lock on the file."""
+        """Replace the rules in the file with `change(rules)`, while holding the lock on the file."""
         with self._locked():
             try:
                 before, _ = self._read()

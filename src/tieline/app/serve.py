@@ -37,9 +37,9 @@ BACKLOG = 4096
 MOST_FILES = 65536
 _KEPT_MEMORY = 4 << 20
 DRAIN = 1
-"""Seconds that open requests get to finish when the gateway stops."""
+"""Seconds that open requests have to finish when the gateway stops."""
 CLOSING = 0.8
-"""Seconds that agents, connections and pending writes then get to finish."""
+"""Seconds that agents, connections and pending writes have to finish after open requests have ended."""
 
 
 def serve(
@@ -96,8 +96,8 @@ async def warn_of_unreachable(config: Config, app: App) -> None:
         log.warning("upstream %s does not answer: %s", name, reason)
 
 
-def server_config(app: App, asgi: HttpApp | None = None) -> uvicorn.Config:
-    """Return the uvicorn settings for the gateway's main HTTP application, or for another one. Tests use them, too."""
+def server_config(app: App) -> uvicorn.Config:
+    """Return the uvicorn settings of the gateway, which tests use as well."""
     return uvicorn.Config(
         asgi or app.asgi,
         http=HttpServerProtocol,

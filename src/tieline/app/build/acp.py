@@ -39,7 +39,8 @@ def acp_backend(
 ) -> tuple[LazyBackend, BackendStatus] | None:
     """Build the backend for all coding agents, and describe its status. Return None if it is disabled.
 
-    `tools` judges the actions of agents. On request, it also accesses files and runs commands for them.
+    `tools` judges the actions of agents. If the settings allow it, `tools` also accesses files and runs commands for
+    agents.
     """
     settings = config.acp
     if not settings.enabled:

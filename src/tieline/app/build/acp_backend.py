@@ -41,7 +41,7 @@ def make_acp_backend(
 ) -> AcpBackend:
     """Create the backend for `agents`. They work in `folder`, or in one of the named `folders`.
 
-    `tools` judges their actions. On request, it also accesses files and runs commands for them.
+    `tools` judges their actions. If the settings allow it, `tools` also accesses files and runs commands for agents.
     """
     settings = config.acp
     return AcpBackend(

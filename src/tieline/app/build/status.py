@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 TOOLS = "tools"
-"""The name of the one status that does not belong to a backend."""
+"""The name of the status of the gateway's own tools, the only status that does not belong to a backend."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackendStatus:
-    """Whether a backend can be used, and if not, what is missing."""
+    """Whether a backend can be used, and what is missing if it cannot."""
 
     name: str
     is_ready: bool
