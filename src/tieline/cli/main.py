@@ -1,4 +1,4 @@
-"""The command `tieline`: its subcommands and options. The module `commands` runs them, and is imported only then."""
+"""The command `tieline`: its subcommands and options. The module `commands` runs them; it is imported on demand."""
 
 import argparse
 import os

@@ -46,7 +46,7 @@ ORDER = (
     "Programs that are started",
     "What models may do on this machine",
 )
-"""The order of the groups. The most dangerous settings come last, so that they stay visible next to the prompt."""
+"""The groups of settings as shown. The most dangerous settings come last, so that they stay visible near the prompt."""
 
 REMARKS: Mapping[tuple[str, str], str] = {
     ("tools", "yolo"): "models do everything without asking",

@@ -24,7 +24,7 @@ NO = frozenset(("n", "no", "false", "0"))
 
 
 def find(items: Sequence[PendingItem], given: str) -> PendingItem:
-    """Return the item whose id is `given`, or else the only one whose id starts with `given`."""
+    """Return the item whose id is `given`, or else the only item whose id starts with `given`."""
     found = [item for item in items if item.id == given] or [item for item in items if item.id.startswith(given)]
     if len(found) == 1:
         return found[0]
@@ -108,7 +108,7 @@ def _find_option(content: Approval, kind: OptionKind) -> str | None:
 def _parse_pairs(given: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     """Parse NAME=VALUE pairs. Join values of the same name with commas.
 
-    If only one name is possible, a text without a name is a value for it.
+    If `names` contains only one name, a text without a name is the value for that name.
     """
     named: dict[str, str] = {}
     for text in given:
@@ -154,7 +154,7 @@ def _parse_number(field: Field, text: str) -> int | float:
 
 
 def _parse_choice(field: Field, text: str) -> str:
-    """Return the id of the option with this id or label, ignoring case; `text` itself if there is none."""
+    """Return the id of the option whose id or label is `text`, ignoring case. If there is none, return `text`."""
     word = text.strip().lower()
     meant = (option.id for option in field.options if word in (option.id.lower(), option.label.lower()))
     return text if any(option.id == text for option in field.options) else next(meant, text)

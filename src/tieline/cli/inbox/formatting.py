@@ -194,7 +194,7 @@ def _named_option(option: Option) -> str:
 
 
 def _about(option: Option) -> str:
-    """Return the complete description of an option: the user must be able to read all that they agree to."""
+    """Return the complete description of an option, because the user must be able to read everything they agree to."""
     return _escaped(option.description or option.label)
 
 

@@ -106,7 +106,7 @@ def _meant(content: InboxItem, typed: str) -> Answer | None:
 async def follow(changes: Callable[[], Changes], watch: InboxWatch, say: Say, *, pause: float = RECONNECT) -> None:
     """Show items until cancelled. `changes` connects to the gateway and yields the waiting items after each change.
 
-    Reconnect if the gateway restarts. Raise GatewayError if it cannot be reached at first or rejects the key.
+    Reconnect if the gateway restarts. Raise GatewayError if the first connection fails or the gateway rejects the key.
     """
     was_connected = is_lost = False
     while True:
