@@ -201,7 +201,7 @@ class ClientSettings(Value, forbid_unknown_fields=True):
     freeform: Literal["custom", "function"] | None = None
     activity: Literal["reasoning", "text", "hidden"] | None = None
     tools: bool | None = None
-    """Whether this client's requests get the gateway's own tools. If None, its named key decides; without one, no."""
+    """Whether this client may use the gateway's own tools. If None, only if it sends a named key that allows them."""
 
 
 class ModelSettings(Value, forbid_unknown_fields=True):
