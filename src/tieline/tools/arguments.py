@@ -41,7 +41,7 @@ _ERRORS = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 class BadArguments(ToolFailed):
-    """The arguments of a call are not valid for its tool; nothing was done."""
+    """The arguments of a call are not valid for its tool, so nothing was done."""
 
 
 class ToolDefinition(Generic[T]):
@@ -54,7 +54,7 @@ class ToolDefinition(Generic[T]):
         self.spec = ToolSpec(name=name, description=description, schema=msgspec.json.encode(self.schema))
 
     def parse(self, call: ToolCall) -> T:
-        """Return the arguments of a call; raise BadArguments if they are not valid."""
+        """Return the arguments of a call. Raise BadArguments if they are not valid."""
         check = _ArgumentCheck(self.name)
         valid = check.object(decode_arguments(call), self.schema, "")
         if check.problems:
@@ -66,7 +66,7 @@ class ToolDefinition(Generic[T]):
 
 
 def decode_arguments(call: ToolCall) -> dict[str, Any]:
-    """Return the arguments of a call; blank text means none. Raise BadArguments if they are not a JSON object."""
+    """Return the arguments of a call (blank text means {}). Raise BadArguments if they are not a JSON object."""
     if not call.arguments.strip():
         return {}
     try:
@@ -111,7 +111,7 @@ class _ArgumentCheck:
         self.problems: list[str] = []
 
     def object(self, value: Mapping[str, Any], schema: Schema, at: str) -> dict[str, Any]:
-        """Check an object and return its known members; a null member counts as missing. `at` prefixes their names."""
+        """Check an object and return its known members. Null counts as missing. `at` is put before names in errors."""
         properties: Mapping[str, Schema] = schema["properties"]
         given = {name: item for name, item in value.items() if item is not None}
         for name in given:

@@ -43,11 +43,11 @@ class CallPreview(Value):
     risk: str = ""
     """One sentence about the risk of the call; empty if no risk was recognised."""
     problem: str | None = None
-    """The reason why the call would fail, if it is known that it would."""
+    """The reason why the call would fail; None if no such reason is known."""
 
 
 def preview_call(workspace: Workspace, call: ToolCall) -> CallPreview:
-    """Describe what a call would do, by reading the files it names. Never raises."""
+    """Describe what a call would do, by reading the files it names. This never raises an exception."""
     try:
         return _preview(workspace, call)
     except ToolFailed as error:
@@ -116,7 +116,7 @@ def _edit(workspace: Workspace, call: ToolCall, arguments: EditFile) -> CallPrev
 
 
 def _content(workspace: Workspace, path: str) -> bytes | None:
-    """Return the current content of a file, or None if it does not exist."""
+    """Return the current content of a file, or None if there is no such file."""
     try:
         with workspace.open(path) as opened:
             return read_whole(opened)

@@ -1,4 +1,4 @@
-"""Analyse command lines for the permission policy: their words and their risks.
+"""Analyses command lines for the permission policy: their words and their risks.
 
 `simple_command` is strict: it returns the words of a command only if a shell would run exactly one program with exactly
 these words, and None in every doubtful case (operators, expansions, redirections, assignments, comments, unfinished
@@ -32,7 +32,7 @@ _RESERVED = frozenset(
 
 
 def simple_command(line: str) -> list[str] | None:
-    """Return the words of a command line that is one simple command; None if it is or may be anything else."""
+    """Return the words of a command line if it is one simple command, or None if it is or may be anything else."""
     reader = _WordReader(line)
     words = reader.words()
     if not words or reader.is_unclear or words[0] in _RESERVED or _ASSIGNMENT.match(words[0]):
@@ -141,7 +141,7 @@ _READERS = frozenset(("cat", "diff", "file", "grep", "head", "less", "ls", "rg",
 
 
 class _Step(NamedTuple):
-    """One program of a command line: the separator before it (`|`, `;`, …), its words, and wrappers such as `sudo`."""
+    """One program of a command line: the separator before it (`|`, `;`, …), its words, and any wrappers (`sudo`)."""
 
     before: str
     words: tuple[str, ...]
@@ -156,13 +156,13 @@ class _Step(NamedTuple):
         return self.words[1:]
 
     def has(self, letters: str, *names: str) -> bool:
-        """Return whether an option is given: one of the letters, also combined (`-rf`), or one of the long names."""
+        """Return whether the program has one of these options: a letter, alone or combined (`-rf`), or a long name."""
         short = (word[1:] for word in self.rest if word.startswith("-") and not word.startswith("--"))
         return any(letter in word for word in short for letter in letters) or any(name in self.rest for name in names)
 
 
 def command_risk(command: str, *, root: str, folder: str = ".") -> str:
-    """Return a sentence about the worst risk of a command, or an empty string.
+    """Return a sentence about the worst risk of a command, or an empty string if no risk is recognised.
 
     The command would run in `folder`, a path relative to the workspace's `root`.
     """
@@ -204,7 +204,7 @@ def _runs_download(step: _Step, before: Sequence[_Step]) -> str:
 
 
 def _reads_program(step: _Step) -> bool:
-    """Return whether an interpreter reads its program from the pipe: no file, module or code is given."""
+    """Return whether an interpreter reads its code from standard input, because the command names no file or code."""
     return all(word.startswith("-") for word in step.rest) and not step.has("cem", "--command", "--eval", "--version")
 
 

@@ -1,7 +1,7 @@
-"""Shows changes to files as a unified diff, or as an excerpt of both versions. Both take bounded time.
+"""Shows changes to files as a unified diff, or as an excerpt of both versions. Both are computed in bounded time.
 
-Common lines at both ends are skipped first. If the rest is still large, it is shown as one removed and one added block,
-because comparing it line by line could take minutes.
+Common lines at both ends are skipped first. If many lines remain, they are shown as one removed and one added block,
+because comparing them line by line could take minutes.
 """
 
 import difflib
@@ -19,7 +19,7 @@ MAX_SHOWN = 32 << 10
 
 
 class _LineChange(NamedTuple):
-    """Lines `old_from:old_to` become lines `new_from:new_to`."""
+    """A change: the lines `old_from:old_to` of the old text become the lines `new_from:new_to` of the new one."""
 
     old_from: int
     old_to: int
@@ -28,7 +28,7 @@ class _LineChange(NamedTuple):
 
 
 def unified_diff(old: str, new: str, path: str, *, is_new: bool = False) -> str:
-    """Return the complete diff between two texts; empty if they are equal. `is_new` marks a file that is created."""
+    """Return the complete diff between two texts (empty if they are equal). `is_new` says that the file is created."""
     before, after = _lines(old), _lines(new)
     changes = _changes(before, after)
     if not changes:
@@ -40,7 +40,7 @@ def unified_diff(old: str, new: str, path: str, *, is_new: bool = False) -> str:
 
 
 def excerpt(old: bytes | None, new: bytes, path: str) -> Diff | None:
-    """Return the changed lines of both versions with some context; None if the files are equal or binary."""
+    """Return the changed lines of both versions with some context, or None if the files are equal or binary."""
     if b"\0" in (old or b"") or b"\0" in new:
         return None
     after = _lines(new.decode("utf-8", "replace"))
@@ -58,7 +58,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _bounded(lines: Sequence[str]) -> str:
-    """Return as many lines as fit into MAX_SHOWN, and a line that says how many are missing."""
+    """Return as many lines as fit into MAX_SHOWN, and a line that says how many are omitted."""
     kept: list[str] = []
     room = MAX_SHOWN
     for line in lines:

@@ -1,7 +1,7 @@
 """The file tools: read_file, write_file, edit_file and list_directory.
 
-Output is limited to a size a model can handle, and says how to get the rest. Files are written atomically. Edits work
-on bytes, so that the unedited parts of a file stay as they are, whatever its encoding.
+Output is limited to a size that a model can handle, and says how to read the remaining lines. Files are written
+atomically. Edits work on bytes, so that the unedited parts of a file stay as they are, whatever its encoding.
 """
 
 import base64
@@ -151,7 +151,7 @@ def edit(workspace: Workspace, arguments: EditFile) -> FileChange:
 
 
 def apply_edit(data: bytes, arguments: EditFile) -> tuple[bytes, list[int]]:
-    """Return the edited file and the numbers of the changed lines; raise ToolFailed if the edit cannot be applied."""
+    """Return the edited file and the numbers of the changed lines. Raise ToolFailed if the edit cannot be applied."""
     if b"\0" in data[:SNIFFED]:
         raise ToolFailed(f"`{arguments.path}` is a binary file and cannot be edited as text")
     old, new = (text.encode("utf-8", "replace") for text in (arguments.old_text, arguments.new_text))
@@ -185,7 +185,7 @@ def list_directory(workspace: Workspace, arguments: ListDirectory) -> Content:
 
 
 def image_type(start: bytes) -> str | None:
-    """Return the media type of an image by its first bytes; None if they are not those of an image."""
+    """Return the media type of an image that begins with these bytes, or None if they do not begin a known image."""
     if start.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if start.startswith(b"\xff\xd8\xff"):
@@ -207,7 +207,7 @@ def refuse_binary(start: bytes, opened: OpenFile) -> None:
 
 
 def printable(name: str) -> str:
-    """Return a file name as valid text; undecodable bytes are replaced."""
+    """Return a file name as valid text, with undecodable bytes replaced."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -242,7 +242,7 @@ class _Page:
         self.count(stream)
 
     def skip(self, stream: BinaryIO) -> bool:
-        """Go to the first line of the page; return whether it was found within MAX_SCANNED bytes."""
+        """Skip to the first line of the page. Return whether it was found within MAX_SCANNED bytes."""
         scanned, is_open = 0, False
         while (missing := self.first - 1 - self.number) and scanned < MAX_SCANNED:
             piece = stream.read(min(_PIECE, MAX_SCANNED - scanned))
@@ -259,7 +259,7 @@ class _Page:
         return not missing
 
     def line(self, stream: BinaryIO) -> tuple[bytes, int]:
-        """Return the beginning and the length of the next line; empty at the end of the file."""
+        """Return the beginning and the length of the next line, or b"" and 0 at the end of the file."""
         line = stream.readline(_PIECE)
         length = len(line)
         while line and not line.endswith(b"\n") and self.scanned + length <= MAX_SCANNED:
@@ -320,7 +320,7 @@ def _image(opened: OpenFile, start: bytes, media_type: str) -> Content:
 
 
 def _match_line_endings(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """Convert both texts to the file's line endings, because models do not see these and write `\\n`."""
+    """Convert both texts to the line endings of the file, because models do not see them and write `\\n`."""
     if b"\r\n" not in data:
         return old, new
     if b"\r" not in old and old not in data:
@@ -331,7 +331,7 @@ def _match_line_endings(data: bytes, old: bytes, new: bytes) -> tuple[bytes, byt
 
 
 def _occurrences(data: bytes, wanted: bytes, *, is_overlapping: bool) -> list[int]:
-    """Return the line number of each occurrence of `wanted`, with or without overlapping occurrences."""
+    """Return the line number of each occurrence of `wanted`. Overlaps count only if `is_overlapping` is true."""
     found: list[int] = []
     line, at, step = 1, 0, 1 if is_overlapping else len(wanted)
     while (place := data.find(wanted, at)) >= 0:

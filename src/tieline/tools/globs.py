@@ -1,8 +1,9 @@
 r"""Path patterns, similar to those of .gitignore.
 
-A pattern without a slash matches the last part of a path in any folder; with a slash it matches the whole path from the
-root. `*` and `?` match within a part, `**` matches any number of parts including none, `[…]` matches one character,
-`{a,b}` matches either alternative, and `\` escapes the next character. `docs/` matches the folder and everything in it.
+A pattern without a slash matches the last part of a path in any folder. A pattern with a slash matches the whole path
+from the root. `*` and `?` match within a part, `**` matches any number of parts including none, `[…]` matches one
+character, `{a,b}` matches either alternative, and `\` escapes the next character. `docs/` matches the folder and
+everything in it.
 
 Models supply patterns too, so matching must take bounded time: each part is a regular expression without backtracking,
 and the comparison of parts backtracks to the latest `**` only.
@@ -38,7 +39,7 @@ class Glob:
         return Glob(pattern)
 
     def matches(self, path: str) -> bool:
-        """Return whether the pattern matches a path, which is relative to the root; `.` is the root itself."""
+        """Return whether the pattern matches a path relative to the root. `.` is the root itself."""
         parts = [part for part in path.split("/") if part not in ("", ".")]
         return any(_parts_match(wanted, parts) for wanted in self._alternatives)
 
@@ -136,7 +137,7 @@ def _character(mark: str) -> str:
 
 
 def _parts_match(wanted: Sequence[_Part], parts: Sequence[str]) -> bool:
-    """Return whether the parts of a path match a pattern. On a mismatch, only the latest `**` is extended."""
+    """Return whether the parts of a path match a pattern. On a mismatch, only the latest `**` is retried."""
     at = place = 0
     back: tuple[int, int] | None = None
     while place < len(parts) or at < len(wanted):

@@ -67,7 +67,7 @@ _KINDS = {
 class GuardedTools:
     """Provides the tools of each turn, and decides about calls by rules and by asking a person.
 
-    `note` is called for each decision that a rule makes without asking a person, except for the default rules.
+    `note` is called for each decision that a rule, other than a default rule, makes without asking a person.
     """
 
     def __init__(self, box: WorkspaceToolbox, policy: Policy, *, note: DecisionListener = lambda _, __: None) -> None:
@@ -85,7 +85,7 @@ class GuardedTools:
         return await asyncio.to_thread(self._box.workspace.has_file, path)
 
     def open(self, mode: str) -> "TurnTools":
-        """Return the tools for a turn in this mode; raise BadRequest if there is no such mode."""
+        """Return the tools for a turn in this mode. Raise BadRequest if there is no such mode."""
         if mode not in MODES:
             raise BadRequest(f"unknown mode `{mode[:40]}`: the modes are {', '.join(MODES)}", "model")
         return TurnTools(self, self._box, mode)
@@ -126,7 +126,7 @@ class GuardedTools:
             self._note(judgement.subject, judgement.verdict)
 
     async def remember(self, rule: Rule) -> None:
-        """Grant a rule permanently. If it cannot be saved, it holds only until the gateway stops."""
+        """Grant a rule permanently. If it cannot be saved, it applies only until the gateway stops."""
         try:
             await asyncio.to_thread(self.policy.remember, rule)
         except OSError as error:
@@ -177,7 +177,7 @@ class ToolRefusal(NamedTuple):
 
     for_model: str
     for_person: str = ""
-    """Empty if the person gets the same text as the model."""
+    """The text for the person; empty if it is the same as the text for the model."""
     change: Diff | None = None
     """The change that was not made."""
 
@@ -370,7 +370,7 @@ def _denied(permitted: ApprovalAnswer, change: Diff | None) -> ToolRefusal:
 
 
 def _denial_text(permitted: ApprovalAnswer) -> str:
-    """Return the denial as the person sees it, with their own reason, or the reason why there was no answer."""
+    """Return the denial as shown to the person: with the reason that they gave, or why there was no answer."""
     if permitted.option is None:
         return f"Not allowed. {_sentence(permitted.reason)}" if permitted.reason else "Not allowed."
     return f"Denied: {_sentence(permitted.reason)}" if permitted.reason else "Denied."

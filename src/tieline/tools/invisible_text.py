@@ -1,8 +1,9 @@
 """Spells out characters that are invisible or change how the text around them is displayed.
 
 This applies to everything a person decides about. The characters are control and format characters (including those
-that set the writing direction), every blank except the space, private and unassigned code points, and Unicode's
-default-ignorable code points, which include the variation selectors. Line feeds and tabs stay as they are.
+that set the writing direction), every blank character except the ordinary space, private and unassigned code points,
+and Unicode's default-ignorable code points, which include the variation selectors. Line feeds and tabs stay as they
+are.
 """
 
 import unicodedata
@@ -45,7 +46,7 @@ def visible(text: str) -> str:
 
 
 class _SpellingTable(dict[int, int | str]):
-    """A table for `str.translate`, filled on demand; its size is bounded."""
+    """A table for `str.translate`. It is filled on demand, up to a limit."""
 
     def __missing__(self, code: int) -> int | str:
         shown = f"\\u{{{code:x}}}" if is_invisible(chr(code)) else code

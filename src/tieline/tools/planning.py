@@ -26,7 +26,7 @@ class CreatePlan(Value):
 
 
 class QuestionOption(Value):
-    """One answer to choose from."""
+    """One of the answers that the user can choose from."""
 
     label: Annotated[str, Meta(min_length=1, max_length=200, description="The answer, in a few words.")]
     description: Annotated[str, Meta(max_length=1000, description="What choosing it means.")] = ""
@@ -73,7 +73,7 @@ def owns(name: str) -> bool:
 
 
 def parse(call: ToolCall) -> CreatePlan | AskQuestion | SwitchMode:
-    """Return the arguments of a call to a planning tool; raise BadArguments if they are not valid."""
+    """Return the arguments of a call to a planning tool. Raise BadArguments if they are not valid."""
     match call.name:
         case CREATE_PLAN.name:
             return _plan(call)

@@ -79,7 +79,7 @@ class Grants:
         return self._rules
 
     def add(self, rule: Rule) -> None:
-        """Add a grant. Raise OSError if it cannot be saved; then it holds only until the gateway stops."""
+        """Add a grant. If it cannot be saved, keep it only until the gateway stops, and raise OSError."""
         if rule not in self._rules:
             self._rules = (*self._rules, rule)
 
@@ -116,14 +116,14 @@ class Policy:
         return self._grants.rules()
 
     def decide(self, call: ToolCall) -> Verdict:
-        """Return the verdict on a call. Never raises."""
+        """Return the verdict on a call. This never raises an exception."""
         try:
             return self.judge(self.subject(call))
         except ToolFailed as error:
             return Verdict(decision="deny", reason=str(error))
 
     def judge(self, subject: Subject) -> Verdict:
-        """Return the verdict on a subject. Its tool need not be one of the gateway's own."""
+        """Return the verdict on a subject. Its tool need not be one of the gateway's own tools."""
         if self._yolo:
             return Verdict(decision="allow", reason="everything is allowed (--yolo)")
         is_protected = _changes_protected(subject)
@@ -141,7 +141,7 @@ class Policy:
         return Verdict(decision="ask", reason="it is protected" if is_protected else _reason(rule), rule=rule)
 
     def subject(self, call: ToolCall) -> Subject:
-        """Return the subject of a call. Raise ToolFailed if its arguments are invalid or its path is outside."""
+        """Return the subject of a call. Raise ToolFailed for invalid arguments or a path outside the workspace."""
         path, command = _PATHS.get(call.name), _COMMANDS.get(call.name)
         if path is None and command is None:
             return Subject(tool=call.name)
@@ -167,7 +167,7 @@ class Policy:
         return any(rule.path is not None and rule.decision != "allow" for rule in self._rules)
 
     def suggest(self, subject: Subject) -> tuple[Rule, ...]:
-        """Return the grants to offer for this subject, the narrowest first; empty if no grant can cover it."""
+        """Return the grants to offer for this subject, the narrowest first. There are none if no grant can cover it."""
         if subject.command is not None:
             return tuple(rule for rule in _for_command(subject) if _covers(rule, subject))
         if _changes_protected(subject):
@@ -179,19 +179,19 @@ class Policy:
         return tuple(Rule(decision="allow", tool=subject.tool, path=pattern) for pattern in patterns if pattern)
 
     def remember(self, rule: Rule) -> None:
-        """Add a grant. Raise ValueError if the rule is invalid or is not an `allow` rule, OSError like `Grants.add`."""
+        """Add a grant. Raise ValueError if it is not a valid `allow` rule, or OSError if it cannot be saved."""
         if rule.decision != "allow":
             raise ValueError("only a rule that allows can be granted")
         check_rules((rule,))
         self._grants.add(rule)
 
     def revoke(self, rule_id: str) -> bool:
-        """Revoke a grant and return whether it existed. Raise OSError like `Grants.remove`."""
+        """Revoke a grant and return whether it existed. Raise OSError if the change cannot be saved."""
         return self._grants.remove(rule_id)
 
 
 def retirement_reason(rule: Rule) -> str:
-    """Return the reason why an earlier grant no longer applies; empty if it still applies."""
+    """Return the reason why an earlier grant no longer applies, or an empty string if it still applies."""
     words = simple_command(rule.command) if rule.command is not None else None
     if rule.command is not None and not rule.exact:
         if read_only_prefix(words or ()) is None:
@@ -204,7 +204,7 @@ def retirement_reason(rule: Rule) -> str:
 
 
 def rule_matches(rule: Rule, subject: Subject) -> bool:
-    """Return whether a rule applies to this subject."""
+    """Return whether a rule matches this subject."""
     if not fnmatchcase(subject.tool, rule.tool):
         return False
     if rule.path is not None and not _path_matches(rule, subject.path):
@@ -213,7 +213,7 @@ def rule_matches(rule: Rule, subject: Subject) -> bool:
 
 
 def check_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Return the rules if all are valid; raise ValueError with the first problem otherwise."""
+    """Return the rules if all are valid. Otherwise raise ValueError with the first problem."""
     checked = tuple(rules)
     for number, rule in enumerate(checked, 1):
         if rule.path is not None:
@@ -235,7 +235,7 @@ def dump_rules(rules: Sequence[Rule]) -> str:
 
 
 def load_rules(text: str) -> tuple[Rule, ...]:
-    """Parse rules from JSON text; raise ValueError if the text or any rule is invalid."""
+    """Parse rules from JSON text. Raise ValueError if the text or any rule is invalid."""
     try:
         rules = msgspec.json.decode(text, type=tuple[Rule, ...])
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -257,13 +257,13 @@ def _reason(rule: Rule) -> str:
 
 
 def _changes_protected(subject: Subject) -> bool:
-    """Return whether the subject is a change of a protected file."""
+    """Return whether the subject would change a protected file."""
     is_change = subject.command is None and subject.tool not in PATH_READERS
     return is_change and subject.path is not None and controlled_program(subject.path) is not None
 
 
 def _names_protected(rule: Rule) -> bool:
-    """Return whether a rule names protected files: `.vscode/` does, `**` does not."""
+    """Return whether a rule names protected files. For example, `.vscode/` does and `**` does not."""
     return rule.path is not None and controlled_program(rule.path.strip("/").replace("\\", "")) is not None
 
 
@@ -282,12 +282,12 @@ def _covers(rule: Rule, subject: Subject) -> bool:
 
 
 def _is_bound(rule: Rule) -> bool:
-    """Return whether a grant for a command holds in one folder only. Elsewhere it could run another program."""
+    """Return whether a grant for a command applies to one folder only. Elsewhere the command could run other code."""
     return rule.path is not None and is_exact(rule.path)
 
 
 def _may_repeat(command: str, folder: str) -> bool:
-    """Return whether a command may run again without asking: it is read-only, or names no protected file."""
+    """Return whether a command may be granted: it is read-only, or it names no protected file."""
     words = simple_command(command)
     if words is not None and is_read_only(words):
         return True
@@ -315,7 +315,7 @@ def _command_matches(rule: Rule, command: str) -> bool:
 
 
 def _occurs(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    """Return whether `words` contains the wanted words in sequence; the first may have a folder before it."""
+    """Return whether `words` contains the wanted words in sequence. A folder before the first word is ignored."""
     size = len(wanted)
     if not size:
         return False
@@ -327,7 +327,7 @@ def _occurs(wanted: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def _for_command(subject: Subject) -> tuple[Rule, ...]:
-    """Return a grant for exactly this command in its folder; if it is read-only, also one for any arguments."""
+    """Return a grant for exactly this command in its folder. For a read-only command, add a grant for any arguments."""
     command = subject.command or ""
     folder = escaped(subject.path or ".")
     exactly = Rule(decision="allow", tool=subject.tool, path=folder, command=command, exact=True)

@@ -62,13 +62,13 @@ _READ_ONLY: Mapping[tuple[str, ...], _AllowedOptions] = {
     ),
 }
 _OUTSIDE = re.compile(r"\A[/~]|(?:\A|/)\.\.(?:/|\Z)|:[/~]|:(?:\.\./)")
-"""Matches an argument that leads out of the folder, also after a colon (`<commit>:<path>`, `-L<range>:<file>`)."""
+"""Matches an argument with a path that leads out of the folder, even after a colon (`<commit>:<path>`)."""
 _EXPANDED = re.compile(r"[*?\[{]")
 """Matches characters that a shell may expand to file names, which may be options: a file can be called `--output=x`."""
 
 
 def read_only_prefix(words: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the leading words that name a read-only command; None for any other command."""
+    """Return the leading words that name a read-only command (such as `git log`), or None for any other command."""
     return next((prefix for prefix in _READ_ONLY if tuple(words[: len(prefix)]) == prefix), None)
 
 

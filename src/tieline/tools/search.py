@@ -328,7 +328,7 @@ def _window(line: bytes, column: int) -> str:
 
 
 def _grouped(records: Sequence[bytes]) -> Iterator[tuple[str, list[LineMatch]]]:
-    """Group reported matches by file, in order; other output (warnings) is skipped."""
+    """Group the reported matches by file, in order. Skip other output, such as warnings."""
     name, matches = b"", list[LineMatch]()
     for record in records:
         found = _RECORD.fullmatch(record)

@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
 def files(top: str, skipped: frozenset[str], *, ignoring: bool = True) -> Iterator[str]:
     """Yield every regular file below `top`, ordered by path, without following links.
 
-    Folders with a name in `skipped` are left out; `ignoring` applies .gitignore files.
+    Folders with a name in `skipped` are left out. If `ignoring` is true, .gitignore files are applied.
     """
     return _below(top, "", skipped, (), ignoring=ignoring)
 

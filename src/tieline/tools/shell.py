@@ -27,7 +27,7 @@ from tieline.tools.workspace import ResolvedPath, Workspace
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 WARDEN_TIMEOUT = 8.0
-"""Seconds after SIGKILL within which the warden must end before it is killed itself."""
+"""Seconds after its SIGKILL that the warden has to exit, before it is killed itself."""
 DRAIN_TIMEOUT = 1.0
 """Seconds to keep reading after the warden has ended, in case a process escaped it and holds the pipes open."""
 MAX_OUTPUT = 64 << 20
@@ -79,7 +79,7 @@ class CommandOutcome(Value):
 
 
 class OutputLimits(Value):
-    """The number of bytes of each stream to keep at its beginning and end; more than `total` ends the command."""
+    """How many bytes to keep at both ends of each stream. A command that writes more than `total` bytes is ended."""
 
     head: int = 16 << 10
     tail: int = 32 << 10
@@ -87,7 +87,7 @@ class OutputLimits(Value):
 
 
 class RunningCommand(asyncio.SubprocessProtocol):
-    """A running command. Its output can be read at any time; `end` or `aclose` end it."""
+    """A running command. Its output can be read at any time. It is ended by `end` or `aclose`."""
 
     def __init__(self, limits: OutputLimits, listener: OutputListener | None = None) -> None:
         self.stdout = BoundedOutput(limits.head, limits.tail)
@@ -240,7 +240,7 @@ async def run(
     limits: OutputLimits,
     report: Report = no_report,
 ) -> str:
-    """Run run_terminal; raise ToolFailed if the command was ended early."""
+    """Run run_terminal: run a command and return its result as text. Raise ToolFailed if it was ended early."""
     with LiveOutput(report) as live:
         with contextlib.ExitStack() as held:
             reach = workspace.directory(arguments.cwd)
@@ -277,7 +277,7 @@ def _ending(outcome: CommandOutcome) -> str:
 
 
 def _cut_short(outcome: CommandOutcome, arguments: RunTerminal, limits: OutputLimits) -> str:
-    """Return the reason why a command was ended early; empty if it ended by itself."""
+    """Return the reason why a command was ended early, or an empty string if it ended by itself."""
     if outcome.timed_out:
         return f"The command was ended after {arguments.timeout} seconds."
     if outcome.flooded:

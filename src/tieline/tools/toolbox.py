@@ -72,9 +72,9 @@ class WorkspaceToolbox:
         return name in self._tools
 
     async def execute(self, call: ToolCall, report: Report = no_report, place: str | None = None) -> ToolResult:
-        """Run a call without checking permissions; `report` receives its progress.
+        """Run a call without checking permissions. `report` receives its progress.
 
-        `place` is the path for which permission was given: if the call now resolves to another path, nothing is done.
+        `place` is the path for which permission was given. If the call now resolves to another path, nothing is done.
         """
         try:
             content = await self._run(call, report, self.workspace.pinned(place))

@@ -98,7 +98,7 @@ class Workspace:
         """The only path that can be accessed; None if there is no such restriction."""
 
     def pinned(self, place: str | None) -> "Workspace":
-        """Return the same workspace, restricted to one resolved path; None means no restriction.
+        """Return the same workspace, restricted to the resolved path `place` (None means no restriction).
 
         Permission is given for a resolved path before the path is used, and a link could be changed in between.
         """
@@ -109,7 +109,10 @@ class Workspace:
         return pinned
 
     def locate(self, path: str) -> str:
-        """Return the path relative to the root, with links resolved; it need not exist. Raise ToolFailed if outside."""
+        """Return a path relative to the root, with links resolved. The path need not exist.
+
+        Raise ToolFailed if it is outside the workspace.
+        """
         walk = _PathWalk(self, path)
         with walk, walk.explaining_errors():
             try:
@@ -137,7 +140,7 @@ class Workspace:
 
     @contextmanager
     def directory(self, path: str) -> Iterator[ResolvedPath]:
-        """Open a directory; the result's `directory` is its descriptor."""
+        """Open a directory. The `directory` of the result is its file descriptor."""
         with self.resolve(path) as spot:
             found = self.lstat(spot)
             if found is not None and not stat.S_ISDIR(found.st_mode):
@@ -186,7 +189,7 @@ class Workspace:
             return WriteResult(spot.path, found is None, before)
 
     def edit(self, path: str, change: Callable[[bytes], bytes]) -> str:
-        """Replace the content of a file atomically by the result of `change`. Return the file's resolved path."""
+        """Atomically replace the content of a file with the result of `change`. Return the file's resolved path."""
         with self._writing, self.resolve(path) as spot:
             before = self.lstat(spot)
             with self._reading(spot, path) as opened:
@@ -195,7 +198,7 @@ class Workspace:
             return spot.path
 
     def parts(self, path: str) -> list[str]:
-        """Split a path into its parts below the root; raise ToolFailed for an absolute path outside the root."""
+        """Split a path into its parts below the root. Raise ToolFailed for an absolute path outside the root."""
         try:
             if b"\0" in os.fsencode(path):
                 raise ToolFailed("a path cannot contain a null character")
@@ -259,7 +262,7 @@ class Workspace:
 
 
 def read_whole(opened: OpenFile) -> bytes:
-    """Return the content of a file; raise ToolFailed if it is larger than MAX_FILE."""
+    """Return the content of a file. Raise ToolFailed if it is larger than MAX_FILE."""
     if opened.size > MAX_FILE:
         raise ToolFailed(f"`{opened.path}` has {opened.size} bytes; at most {MAX_FILE} can be read at once")
     pieces: list[bytes] = []
@@ -312,7 +315,7 @@ class _PathWalk:
 
     @contextmanager
     def explaining_errors(self) -> Iterator[None]:
-        """Turn system errors into ToolFailed; for a missing name, suggest similar ones."""
+        """Turn system errors into ToolFailed. For a missing name, suggest similar names."""
         try:
             yield
         except FileNotFoundError as error:
