@@ -63,7 +63,7 @@ class Agent:
         self.is_over = False
         """Whether the process has ended or is being ended."""
         self.is_retiring = False
-        """Whether the process gets no new turns and is ended after the current ones."""
+        """Whether the process receives no new turns and is ended after the current ones."""
         self.uses = 0
         """How many turns use this process."""
         self._process = process
@@ -217,7 +217,7 @@ class Agent:
     # ── end ──
 
     def retire(self) -> None:
-        """Give no new turns to this agent, which ignored a cancellation, and end it once no turn uses it."""
+        """Start no new turns with this agent, because it ignored a cancellation. End it once no turn uses it."""
         self.is_retiring = True
         if self.uses == 0:
             self.end("was ended because it ignored a cancellation")
@@ -312,7 +312,7 @@ class Agent:
             self._unclaimed(fact)
 
     def _notify(self, listener: Listener, fact: Fact) -> None:
-        """Call a listener. An error in one session must not affect the others."""
+        """Call a listener. An error in one session must not affect other sessions."""
         try:
             listener(fact)
         except Exception:
@@ -344,7 +344,7 @@ def login_command(command: Sequence[str], login: facts.LoginMethod) -> tuple[str
     """Return the command for a login method, or () if the agent gives no command or one that cannot work.
 
     The arguments of a login method replace those with which the agent's program speaks ACP. Older agents send a
-    complete command. Qoder's cannot work: it consists of an interpreter without a script.
+    complete command. The command that Qoder sends cannot work: it consists of an interpreter without a script.
     """
     if login.arguments is not None and not _is_interpreter(command[0]):
         return (command[0], *login.arguments)

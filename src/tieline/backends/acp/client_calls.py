@@ -64,7 +64,7 @@ class ClientCalls:
         self._waiting.pop(call_id, None)
 
     def fail(self, reason: str) -> None:
-        """Give all waiting calls an error result with this reason."""
+        """Resolve all waiting calls with an error result that contains this reason."""
         waiting, self._waiting = self._waiting, {}
         for call_id, call in waiting.items():
             call.resolve(ToolResult(call_id=call_id, content=(Text(text=reason),), is_error=True))

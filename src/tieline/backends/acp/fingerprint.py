@@ -3,8 +3,8 @@
 A client sends the whole history with each request, but often altered: thinking may be dropped, activities appear as
 text, the client's reminders come and go, tool results are shortened. So only two things are compared, both without
 white space: the user's parts, which must be equal, and the agent's texts, which must occur in order. Whole system
-messages are not compared, because they may contain the time of day. Their beginnings, and whether there are tools, tell
-requests of the conversation from side requests of the same client, for example for a title.
+messages are not compared, because they may contain the time of day. Their beginnings, and whether there are tools,
+distinguish requests of the conversation from side requests of the same client, for example for a title.
 
 Texts are kept as digests. For the agent's texts the length and the beginning are kept too, to find a text inside a
 longer one. The beginning is not stored: after a restart, a checksum of it is used instead.
@@ -87,10 +87,10 @@ class RequestFingerprint(NamedTuple):
     items: tuple[bytes | str, ...]
     """Digests of the user's parts, and the agent's texts without white space."""
     has_tail: bool
-    """Whether parts of the user follow the agent's last message."""
+    """Whether any of the user's parts follow the agent's last message."""
     kind: RequestKind
     history: SeenHistory
-    """The history of a session that has received the whole request."""
+    """The history that a session has after it has received the whole request."""
 
 
 class HistoryPosition(NamedTuple):
@@ -101,7 +101,7 @@ class HistoryPosition(NamedTuple):
 
 
 def position_of(history: SeenHistory) -> HistoryPosition:
-    """Return the position at the end of a history. Only a request that passes it can continue the history."""
+    """Return the position at the end of a history. Only a request that passes through it can continue the history."""
     user_hash = 0
     for item in history.items:
         if isinstance(item, bytes):
@@ -111,7 +111,7 @@ def position_of(history: SeenHistory) -> HistoryPosition:
 
 
 def positions_in(fingerprint: RequestFingerprint) -> list[HistoryPosition]:
-    """Return the positions that a request passes, in order."""
+    """Return the positions that the conversation of a request passes through, in order."""
     user_hash = 0
     positions = [HistoryPosition(user_hash, is_answered=False)]
     for item in fingerprint.items:
@@ -255,7 +255,7 @@ def _holds(text: str, digests: TextDigests, *, is_torn: bool) -> bool:
 
 
 def _begins(rest: str, digest: TextDigest) -> bool:
-    """Return whether `rest` may be the beginning of the digested text, or the other way round."""
+    """Return whether `rest` may be the beginning of the digested text, or may begin with that text."""
     if not rest:
         return True
     if digest.head:

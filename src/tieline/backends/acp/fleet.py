@@ -2,7 +2,7 @@
 
 Conversations with the same agent share a process, except those whose client offers tools: some agents (OpenCode, Kilo,
 Hermes) keep one set of tools for all sessions of a process, so one conversation could call the tools of another, or
-lose its own. Such a conversation gets a process of its own. For the same reason only conversations with the same folder
+lose its own. Such a conversation has a process of its own. For the same reason only conversations with the same folder
 and the same MCP servers share a process.
 """
 
@@ -75,7 +75,7 @@ class Fleet:
             self._dismiss(agent, IDLE)
 
     def give_back(self, agent: Agent) -> None:
-        """Note that a turn no longer uses an agent. An agent that no turn uses is ended after a while."""
+        """Record that a turn no longer uses an agent. An agent that no turn uses is ended after a while."""
         agent.uses -= 1
         if agent.uses:
             return

@@ -1,7 +1,7 @@
 """Builds the inbox items for permission requests from agents. They show the user everything that would be done.
 
-An item always contains the arguments of the call unchanged. Its details list the arguments other than the command, the
-path and the change first, and then what the agent says about the call: a description never replaces arguments. The size
+An item always contains the arguments of the call unchanged. Its details begin with the arguments other than the
+command, the path and the change. The agent's own description of the call follows: it never replaces arguments. The size
 of an item is limited. A longer item is cut in the middle, marked there, and says how much is hidden. It cannot be
 allowed permanently.
 """
@@ -19,7 +19,7 @@ from tieline.model.inbox import Approval, Option, OptionKind, PlanReview, within
 from tieline.wire.acp import facts
 
 MAX_COMPARED = 6_000
-"""How many lines of both texts together are compared at most. Comparing more takes too long."""
+"""Maximum number of lines, in both texts together, that are compared. Comparing more takes too long."""
 CONTEXT = 3
 
 ALLOW = ("allow_once", "allow_always")
@@ -41,7 +41,7 @@ _CONTENT_FIELDS = frozenset(
 
 
 class PlanDraft(NamedTuple):
-    """What the turn knows about a plan: the agent's last text, and the steps of the latest plan update."""
+    """Material for a plan review: the agent's last text, and the steps of the latest plan update."""
 
     text: str
     steps: tuple[PlanEntry, ...]

@@ -1,7 +1,8 @@
 """Questions of an agent that are written into the conversation as plain text, one after the other.
 
 `Interview.text` returns the text to write; `Interview.answer` takes the user's next message and returns the outcome.
-After two messages that do not answer the question it is declined, and the second message goes to the agent.
+After two messages that do not answer the question, the question is declined, and the second message is passed to the
+agent.
 """
 
 from collections import deque

@@ -3,7 +3,7 @@
 A turn continues whether a leg is open or not. Events between two legs belong to the next leg. An ending closes the open
 leg, or the next leg if none is open. A part ends when another message or another kind of part begins, or when an event
 is added that has to stand between parts. New progress of an activity replaces earlier progress that the client has not
-taken, so a slow client gets fewer events.
+taken, so a slow client receives fewer events.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class LegQueue:
         """The kind and the message id of the open part."""
         self._chunks: list[str] = []
         self._gap = ""
-        """The separator to insert before the next text, because Chat clients join all texts."""
+        """The separator to insert before the next text, because clients of Chat Completions join all texts."""
         self._progress: dict[str, Activity] = {}
         self._statuses: dict[str, str] = {}
         self._size = 0
@@ -57,7 +57,7 @@ class LegQueue:
 
     @property
     def has_ending(self) -> bool:
-        """Whether the ending of a leg that begins now is already queued."""
+        """Whether a leg that began now would already have its ending in the queue."""
         return bool(self._finished)
 
     @property

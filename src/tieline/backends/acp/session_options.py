@@ -34,7 +34,7 @@ _FALSE = frozenset(["false", "0", "no", "off"])
 
 
 class RequestedOptions(Value):
-    """The selection of a request: an agent, and values for `mode`, `model` and other options, by name."""
+    """The options that a request selects: an agent, and values for `mode`, `model` and other options, by name."""
 
     agent: str
     values: tuple[tuple[str, str], ...] = ()
@@ -73,7 +73,7 @@ def requested_options(request: Request) -> RequestedOptions:
 
 
 def parse_model_name(model: str, mode: str | None, effort: str | None) -> RequestedOptions:
-    """Parse a model name with options, which take precedence over the other arguments.
+    """Parse a model name with options, which take precedence over `mode` and `effort`.
 
     Raise BadRequest for an option without a value.
     """
@@ -191,7 +191,7 @@ def _is_mode(option: facts.ConfigOption) -> bool:
 
 
 def _slot_with(value: str, slots: Sequence[_OptionSlot]) -> _OptionSlot | None:
-    """Return the first setting that has this value among its choices, or None."""
+    """Return the first of `slots` that has this value among its choices, or None."""
     return next((slot for slot in slots if _chosen(value, slot.choices) is not None), None)
 
 

@@ -195,7 +195,7 @@ def _document(stored: StoredSession) -> bytes | None:
 
 
 def _can_reopen(session: AgentSession) -> bool:
-    """Return whether a session has a history that its agent can reopen."""
+    """Return whether a session has a history and its agent can reopen sessions."""
     abilities = session.agent.about.abilities if session.agent is not None else None
     is_able = abilities is not None and (abilities.load or abilities.resume)
     return is_able and bool(session.histories) and bool(session.name) and session.name.isprintable()

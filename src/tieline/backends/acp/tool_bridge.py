@@ -5,7 +5,7 @@ The server runs while there are endpoints. A call waits for its result as long a
 notifications keep the agent from giving up. Calls of one agent run in parallel: the client answers parallel calls
 together, so serving them one after the other would deadlock.
 
-Agents that do not support MCP servers over HTTP get a small program that forwards the same messages over its standard
+Agents that do not support MCP servers over HTTP start a small program that forwards the same messages over its standard
 streams.
 
 The `mcp` package is imported with the first endpoint, because it costs half a second and tens of MiB.
@@ -43,7 +43,7 @@ PROGRESS_INTERVAL = 10.0
 MAX_CALLS = 64
 """How many calls of one session may wait at once."""
 MAX_NAME = 48
-"""The longest name of a tool. Agents put the server's name in front, and upstreams allow 64 characters in total."""
+"""Maximum length of a tool's name. Agents prepend the server's name, and upstreams allow 64 characters in total."""
 STOP_WITHIN = 3.0
 
 _FREEFORM = {"type": "object", "properties": {INPUT: {"type": "string"}}, "required": [INPUT]}
@@ -177,7 +177,7 @@ class ToolBridge:
                 del endpoint.calls[context.request_id]
 
     async def cancel_calls(self, context: Any, handle: Any) -> Any:
-        """MCP middleware that cancels a call when the agent cancels its request. The server does not do this itself."""
+        """As MCP middleware, cancel a call when the agent cancels its request. The MCP server does not do this."""
         if context.method == "notifications/cancelled" and context.request is not None:
             endpoint = self._endpoint_of(context.request.url.path)
             call = endpoint.calls.get((context.params or {}).get("requestId")) if endpoint is not None else None

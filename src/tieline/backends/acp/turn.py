@@ -2,8 +2,8 @@
 
 `turn_state.py` describes the states of a turn and is the place to start reading. This module performs the actions of
 the transitions. A turn receives every fact (parsed message) of its session: output from the agent becomes events,
-requests from the agent go to the person, to the client's own tool for questions, or into the conversation as text, and
-calls to the client's tools end the leg.
+requests from the agent are passed to the person, to the client's own tool for questions, or into the conversation as
+text, and calls to the client's tools end the leg.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from tieline.wire.shared.questions.client_tool import call_for, read_result
 
 GIVEN_UP = "The call was cancelled because the turn is over."
 MAX_BATCH_WAITS = 10
-"""An agent that keeps sending output after a call delays the end of the leg by at most this many batch windows."""
+"""An agent that keeps sending output after a call delays the end of the leg by at most this many `batch_wait`."""
 _SILENT_ENDINGS = {
     "max_turn_requests": "It reached its limit of requests in one turn.",
     "refusal": "It refused to continue.",
@@ -95,7 +95,7 @@ class AgentTurn:
         self._active_at = self._loop.time()
         """The time at which the agent last sent something."""
         self._batch_until = 0.0
-        """The time after which output from the agent no longer prolongs the batch window."""
+        """The time after which output from the agent no longer delays the end of the leg."""
         self._has_text = False
         """Whether the turn has produced text for the user."""
 
@@ -187,7 +187,7 @@ class AgentTurn:
             self._settled(outcome)
 
     def leave(self) -> None:
-        """Cancel the turn because its client has abandoned it. If a question waits for an answer, cancel it later."""
+        """Cancel the turn, which its client has abandoned. If it waits for an answer, first wait `park_for` seconds."""
         if self.awaits_answer:
             self._timers.start("abandoned", self._context.settings.park_for, self.cancel)
         else:
@@ -205,7 +205,7 @@ class AgentTurn:
     # ── facts and requests from the agent ──
 
     def receive(self, fact: Fact) -> None:
-        """Handle a fact of the session."""
+        """Handle a fact (a parsed message of the agent) that concerns the session."""
         self._active_at = self._loop.time()
         if self.state is TurnState.BATCHING and self._active_at < self._batch_until:
             self._batch()
@@ -239,7 +239,7 @@ class AgentTurn:
         self._inbox.plan(fact, self.host.human)
 
     def _question(self, fact: facts.QuestionAsked) -> None:
-        """Ask the person if present, else call the client's tool for questions, else ask in the conversation."""
+        """Ask the person if one is present, else call the client's tool for questions, else ask in the conversation."""
         question = question_of(fact)
         if self.host.human.is_present:
             self._inbox.question(question, self.host.human)
@@ -310,7 +310,7 @@ class AgentTurn:
             self._calls.drop(call_id)
 
     def _batch(self) -> None:
-        """Open the batch window or prolong it, if a leg is open."""
+        """If a leg is open, wait `batch_wait` seconds, from now on, for further calls before the leg ends."""
         wait = self._context.settings.batch_wait
         if self._advance(TurnEvent.CALL_MADE):
             self._batch_until = self._loop.time() + MAX_BATCH_WAITS * wait
@@ -386,7 +386,7 @@ class AgentTurn:
     def _finish(self, *, is_torn: bool) -> None:
         """Stop the timers, inbox items and client calls of the turn.
 
-        `is_torn` says that the turn was cut off, so that the client may not have seen all of its output.
+        `is_torn` says whether the turn was cut off, so that the client may not have seen all of its output.
         """
         self._timers.stop_all()
         if self._session.endpoint is not None:

@@ -80,7 +80,7 @@ class TurnOpener:
         self._commands: dict[str, tuple[str, ...]] = {}
         """The command that starts each agent, by agent id."""
         self._conversation_numbers = count(1)
-        """Numbers that identify conversations with a process of their own."""
+        """Generates the numbers that identify conversations with a process of their own."""
         self.fleet = Fleet(settings, runtime.tasks, self._agent_ended)
         self.sessions = SessionIndex(settings.sessions, self._forgotten, self._seen)
 
@@ -195,7 +195,7 @@ class TurnOpener:
         return turn
 
     def _abandon(self, session: AgentSession, agent: Agent) -> None:
-        """Release session and agent after a failure. Close the session if it has seen no messages."""
+        """Release the session and the agent after a failure. Close the session if it has received no messages."""
         session.release()
         self.fleet.give_back(agent)
         if not session.histories:
@@ -241,7 +241,7 @@ class TurnOpener:
         return False
 
     async def _closed_before(self, session: AgentSession) -> None:
-        """Close a session where it is open now, before it is reopened, perhaps in another process."""
+        """Close a session in the process in which it is open, before it is reopened, perhaps in another process."""
         agent, name = session.agent, session.name
         if agent is not None and not agent.is_over:
             if agent.about.abilities.close:
@@ -299,7 +299,7 @@ class TurnOpener:
     # ── end of sessions and agents ──
 
     def _seen(self, session: AgentSession) -> None:
-        """Store a session whose history has changed."""
+        """Store a session, because its history has changed."""
         if self._store is not None:
             self._store.save(session)
 

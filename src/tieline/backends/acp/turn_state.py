@@ -58,9 +58,9 @@ class TurnEvent(Enum):
     CALL_MADE = auto()
     """The agent called a tool of the client."""
     BATCH_ENDED = auto()
-    """The batch window closed, and there are calls to deliver to the client."""
+    """The wait for further calls is over, and there are calls to deliver to the client."""
     BATCH_EMPTIED = auto()
-    """The batch window closed, but the agent has cancelled its calls."""
+    """The wait for further calls is over, but the agent has cancelled its calls."""
     QUESTION_PUT = auto()
     """A question was written into the conversation as text."""
     ANSWERED = auto()

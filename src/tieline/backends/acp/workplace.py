@@ -61,7 +61,8 @@ class Workplaces:
     def servers(self, workplace: Workplace, abilities: facts.Abilities, title: str) -> list[McpServer]:
         """Return the MCP servers of a workplace in the form that is sent to an agent.
 
-        Raise BadRequest for a server that the agent does not support. `title` is the agent's name in the message.
+        Raise BadRequest for a server that the agent does not support. `title` is the agent's name for the error
+        message.
         """
         return [self._server(name, abilities, title) for name in workplace.servers]
 

@@ -140,7 +140,7 @@ class Account:
     async def _take_stored(self) -> Failed | None:
         """Take newer tokens from the store. If it is empty, the user has logged out: drop the current tokens.
 
-        If the store is unreadable, keep the current tokens. Return the failure if there are none.
+        If the store is unreadable, keep the current tokens. Return the failure if there are no tokens either.
         """
         if self._store is None:
             return None

@@ -113,12 +113,12 @@ class Attempt:
         self._reading: asyncio.Task[None] | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._armed_for: tuple[float | None, int] = (None, 0)
-        """The `wake_after` and the progress of the machine when its timer was set."""
+        """The values of `wake_after` and `progress` that the machine had when its timer was set."""
         self._seen_progress = 0
         self._progressed_at = 0.0
 
     def _change(self, event: AttemptEvent) -> None:
-        """Change the state. This is the only place that does."""
+        """Change the state. Only this method changes it."""
         self._state = ATTEMPT_TRANSITIONS[self._state][event]
 
     @property

@@ -29,7 +29,7 @@ from tieline.wire.cursor.run.query_replies import QuerySettings
 log = logging.getLogger("tieline.cursor")
 
 OWN_HOST = "api2.cursor.sh"
-"""Cursor's own API host. Only if it is used may the service's configuration name another host for runs."""
+"""Cursor's own API host. The service's configuration may name another host for runs only if this host is used."""
 MODELS_KEPT = 600.0
 """How long the list of models is cached, in seconds."""
 CONFIG_KEPT = 3600.0
@@ -147,7 +147,7 @@ class CursorBackend:
         await self._http.aclose()
 
     async def _ensure_config(self) -> None:
-        """Get the settings that the user has not set from the service: the transport, the host, the privacy mode.
+        """Ask the service for settings that the user has not set: the transport, the host, the privacy mode.
 
         Concurrent requests share one call. Only the first call is awaited; later ones run in the background.
         """

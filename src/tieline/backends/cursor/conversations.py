@@ -2,9 +2,9 @@
 
 A client sends its whole history each time, and no id. A conversation is recognised by a fingerprint of everything up to
 the model's last message, which includes the model's replies. So the id stays the same as a conversation grows, and
-conversations that begin with the same text have different ids. Fingerprints are keyed with a secret of this process
-and with the account. If a fingerprint is unknown, for example after a restart or an edit of the history, the
-conversation gets a new id, and its history is sent again.
+conversations that begin with the same text have different ids. Fingerprints are keyed with a secret of this process and
+with the account. If a fingerprint is unknown, for example after a restart or an edit of the history, the conversation
+receives a new id, and its history is sent again.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ MAX_CONVERSATIONS = 4096
 MAX_STATES = 256
 MAX_STATE_BYTES = 16 << 20
 MAX_BYTES_OF_STATES = 128 << 20
-"""The size limit for the states of all conversations together. Without a state, the history is sent."""
+"""Maximum size of the states of all conversations together. If a state was dropped, the history is sent instead."""
 MAX_WAITING = 64
 """How many runs may wait for the user's reply to a plan."""
 
@@ -89,7 +89,7 @@ class Conversations:
         return found
 
     def rename(self, conversation: CursorConversation) -> None:
-        """Give a new id and key to a conversation that the service does not continue."""
+        """Give a conversation a new id and key, because the service cannot continue it."""
         conversation.id, conversation.blob_key = self._mint(), self._mint_key()
 
     def take_state(self, conversation: CursorConversation, model: str) -> ConversationState | None:
@@ -104,7 +104,7 @@ class Conversations:
         owner: str = "",
         state: ConversationState | None = None,
     ) -> None:
-        """Note that a run of a conversation has ended.
+        """Record that the run of a conversation has ended.
 
         `messages` is the history with the reply of the run. It is empty if there was no complete reply.
         """
@@ -133,7 +133,7 @@ class Conversations:
             self._give_up(next(iter(self._waiting)))
 
     def waiting_for(self, messages: Sequence[Message], owner: str) -> WaitingRun | None:
-        """Return the run that waits for the last of these messages, and stop keeping it. Return None if none waits."""
+        """Remove and return the run that waits for the last of these messages. Return None if no run waits."""
         found = self._known.get(self._fingerprint(messages[: _end_of_past(messages)], owner))
         return self._taken(found) if found is not None and found.waiting is not None else None
 

@@ -164,7 +164,7 @@ class _Poller:
 
 
 async def exchange_key(api: AuthApi, key: str, now: float) -> LoginTokens | Failed:
-    """Exchange an API key for an access token. Return the failure, if any."""
+    """Exchange an API key for an access token. Return the failure if that is not possible."""
     reply = await _post(api, "/auth/exchange_user_api_key", key)
     tokens = read_tokens(reply, now)
     if tokens is None:

@@ -233,7 +233,8 @@ def _read(path: Path, warn: Say) -> LoginTokens | None:
 def _owned(path: Path, warn: Say) -> bytes:
     """Return the contents of a file. If other users can read it, first restrict its permissions to its owner.
 
-    The open file is checked, not the path, because another file could be put at the path in between.
+    The open file is checked, not the path, because the file at the path could be replaced between the check and the
+    reading.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, "rb") as file:

@@ -37,7 +37,7 @@ class StreamRefused(Exception):
 
 
 class AttemptIds(NamedTuple):
-    """The ids of an attempt: `request` is its own, `original` that of the first attempt of the same turn."""
+    """The ids of an attempt: `request` is its own id, `original` the id of the first attempt of the same turn."""
 
     request: str
     original: str

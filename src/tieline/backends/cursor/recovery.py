@@ -15,14 +15,14 @@ from tieline.model.events import Failed
 from tieline.wire.cursor.errors import is_retryable
 
 MAX_RETRIES = 3
-"""How many retries there are after errors of the service, in one leg."""
+"""Maximum number of retries in one leg after errors of the service."""
 MAX_RECONNECTS = 10
-"""How many retries there are after lost connections, in one leg."""
+"""Maximum number of retries in one leg after lost connections."""
 FIRST_BACK_OFF = 2.0
 LONGEST_BACK_OFF = 60.0
 JITTER = 0.1
 LONGEST_WAIT = 20.0
-"""If the service asks for a longer pause, in seconds, there is no retry."""
+"""If the service asks for a pause of more than this many seconds, there is no retry."""
 GIVE_UP_AFTER = 600.0
 
 BROKEN = "cursor_broken"
@@ -35,18 +35,18 @@ _REBUILT = {
     "cursor_blob_missing": "the service lost the conversation: rebuilt it from the history",
     "cursor_poisoned": "the conversation was refused without a reason: gave it a new id",
 }
-"""The notes for failures of a conversation, by error code. Its history is then sent again under a new id."""
+"""Notes by error code, for failures after which the history of the conversation is sent again under a new id."""
 
 
 class RestartFrom(Enum):
-    """What the next attempt continues from."""
+    """The point from which the next attempt continues."""
 
     HISTORY = auto()
     CHECKPOINT = auto()
 
 
 class Remedy(NamedTuple):
-    """How to retry: what to do before the next attempt, and what that attempt continues from."""
+    """How to retry: the steps before the next attempt, and the point from which that attempt continues."""
 
     start: RestartFrom = RestartFrom.HISTORY
     wait: float = 0.0
@@ -146,6 +146,6 @@ class Recovery:
         return Remedy(start, wait=wait, rotate=rotate, why=f"{why}: retry {self._tries}")
 
     def _back_off(self, number: int) -> float:
-        """Return the delay before the retry with this number (from 1): 2, 4, 8 … 60 seconds, plus up to a tenth."""
+        """Return the delay before the retry with this number (from 1): 2, 4, 8 … 60 seconds, plus up to 10%."""
         wait: float = min(FIRST_BACK_OFF * 2 ** (number - 1), LONGEST_BACK_OFF)
         return wait * (1 + JITTER * self._jitter())

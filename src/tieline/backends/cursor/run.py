@@ -50,7 +50,7 @@ from tieline.wire.cursor.stored_state import Blobs
 LOST = "the run was over when the results came: replayed the history"
 
 _STATE_IS_GOOD = (BROKEN, SILENT, "cursor_incomplete", "cursor_unauthenticated")
-"""Failures after which the stored state of the last turn can still be used. After others, the history is sent."""
+"""Failures after which the stored state of the last turn can still be used. After other failures, send the history."""
 
 _HELD = (Started, Note)
 """Events that are held, because they may arrive long before the service has decided whether it answers at all."""
@@ -190,7 +190,7 @@ class LegProgress:
         return self.phase in (LegPhase.FINISHED, LegPhase.FAILED)
 
     def change(self, event: LegEvent) -> None:
-        """Change the phase. This is the only place that does."""
+        """Change the phase. Only this method changes it."""
         self.phase = LEG_TRANSITIONS[self.phase][event]
 
     def notice_start(self, events: Sequence[Event]) -> None:
@@ -224,7 +224,10 @@ class LegProgress:
 
 
 class LiveRun:
-    """A run with Cursor's service. It may outlive the leg that opened it. Cursor's questions go to the host's human."""
+    """A run with Cursor's service. It may outlive the leg that opened it.
+
+    Cursor's questions are passed to the host's human.
+    """
 
     def __init__(self, service: RunServices, request: Request, host: Host | None = None) -> None:
         self._service = service
@@ -237,7 +240,7 @@ class LiveRun:
         self._client_messages = request.messages
         """The history of the client's last request."""
         self._shown: list[Part] = []
-        """The texts that the client has received since then, in legs that ended with calls to gateway tools."""
+        """The texts sent to the client since its last request, in legs that ended with calls to gateway tools."""
         self._run_id = service.mint_id()
         self._attempt: Attempt | None = None
         self._attempts = 0
@@ -251,7 +254,7 @@ class LiveRun:
         self._leg = LegProgress()
 
     def _change(self, event: LiveRunEvent) -> None:
-        """Change the state. This is the only place that does."""
+        """Change the state. Only this method changes it."""
         self._state = LIVE_RUN_TRANSITIONS[self._state][event]
 
     @property

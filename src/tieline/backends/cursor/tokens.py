@@ -95,7 +95,7 @@ def read_claims(token: str) -> Claims:
 def expiry(tokens: LoginTokens) -> float:
     """Return the time at which the access token expires, in seconds since 1970.
 
-    A token without an expiry time counts as valid for an hour or, if it cannot be renewed, for ever.
+    A token without an expiry time counts as valid for an hour or, if it cannot be renewed, forever.
     """
     expires = read_claims(tokens.access).expires
     if expires is not None:

@@ -30,7 +30,7 @@ async def fetch(upstream: Upstream, method: str, path: str, headers: Headers, bo
 
 
 async def list_models(upstream: Upstream, path: str) -> list[ModelInfo]:
-    """Return the models of an upstream; raise GatewayError."""
+    """Return the models of an upstream. Raise GatewayError if they cannot be listed."""
     body = await fetch(upstream, "GET", path, upstream.codec.headers)
     try:
         return upstream.codec.read_models(body)
@@ -63,7 +63,7 @@ class ForwardedAnswer:
 
 
 async def forward(upstream: Upstream, path: str, headers: Headers, body: bytes) -> ForwardedAnswer:
-    """Post a body unchanged and return the answer. Retry after transient failures. Raise GatewayError if all fail."""
+    """Post a body unchanged and return the answer. Raise GatewayError if it fails, after retries if they can help."""
     attempts = 0
     while True:
         attempts += 1

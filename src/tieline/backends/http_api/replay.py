@@ -2,8 +2,8 @@
 
 A leg can be retried only while the client has seen nothing of it. So the first events are held until one of them is
 visible to the client, and a failure up to that point leads to another attempt or to a status code. An answer that does
-not stream becomes visible at its end. In a stream, text and thinking are visible as they arrive. A call is too if the
-client accepts arguments in increments; otherwise it becomes visible when something else follows or the leg ends.
+not stream becomes visible at its end. In a stream, text and thinking are visible as they arrive. So is a call, if the
+client accepts arguments in increments; otherwise it becomes visible when another event follows or the leg ends.
 """
 
 import asyncio
@@ -51,8 +51,8 @@ _STREAM = b"text/event-stream"
 class ReplayRun:
     """A run with a stateless API. Its only state is the history.
 
-    Calls are pending only if the gateway answered some calls of a leg and the client has to answer the others. Until
-    then the run keeps the gateway's results.
+    Calls are pending only if the gateway answered some calls of a leg and the client has to answer the others. The run
+    keeps the gateway's results until the client's results have arrived.
     """
 
     __slots__ = ("_leg", "_reply", "_request", "_results", "_upstream", "pending")
@@ -158,7 +158,7 @@ class ReplayLeg:
         self._request = request
         self._reply = reply
         self.meta: Meta = NO_META
-        """Provider state of the whole reply, which must be sent back with it. Its parts may have their own state."""
+        """The provider's state for the whole reply, to be sent back with it. Each part may also have a state."""
         self._built: BuiltRequest | None = None
         self._response: HttpResponse | None = None
         self._reader: Reader | None = None
@@ -166,7 +166,7 @@ class ReplayLeg:
         self._in_call = False
         """Whether the open part is a call that the client does not see yet."""
         self.notes: Sequence[Note] = ()
-        """Notes about what was changed or left out in the request. They are known once the request has been built."""
+        """Notes about changes to the request and omissions from it. They are known once the request has been built."""
 
     def __aiter__(self) -> Self:
         return self

@@ -61,7 +61,7 @@ class Codec:
     """Returns a request without what the upstream rejected, if it can be sent without; None for any other failure. A
     request that it returned is not changed again for the same failure."""
     client_headers: Callable[[Request], Headers] | None = None
-    """Returns the headers of a client of the same protocol that are forwarded; None if no header is."""
+    """Returns the headers to forward from a client that uses the same protocol; None if no headers are forwarded."""
     read_models: Callable[[bytes], list[ModelInfo]] = read_models
 
     def headers_for(self, request: Request) -> Headers:
@@ -89,9 +89,10 @@ class RetryPolicy:
 
 
 class ForwardedHeaders(dict[bytes, str]):
-    """Maps the name of an upstream's header to the name under which clients receive it, or to "" if they do not.
+    """Maps the name of an upstream's header to the name under which clients receive it; "" if they do not receive it.
 
-    The request id has the same name for all upstreams. The result for a name that is not in FORWARDED is cached.
+    Clients receive the request id under the same name for all upstreams. The result for a name that is not in FORWARDED
+    is cached.
     """
 
     MAX_NAMES = 1000

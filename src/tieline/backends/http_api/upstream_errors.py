@@ -1,4 +1,4 @@
-"""Converts failures of an upstream into those that clients see: error responses, broken connections, web pages."""
+"""Converts an upstream's failures (error responses, broken connections, web pages) into those that clients see."""
 
 from msgspec.structs import replace
 
