@@ -86,7 +86,7 @@ class ForcedOutputRun:
         await self._run.aclose()
 
     def _problem(self, events: Sequence[Event]) -> str | None:
-        """Return the problem with a complete answer, as a message to the model; None if the answer complies."""
+        """Return the problem with a complete answer as a message to the model, or None if the answer complies."""
         ending, request = events[-1], self._request
         if type(ending) is not Finished or ending.reason not in (StopReason.END_TURN, StopReason.TOOL_USE):
             return None

@@ -32,14 +32,14 @@ class Limits:
         self._part: Text | Thinking | None = None
         self._given: list[str] = []
         self._held = ""
-        """The end of the text so far, held back because it may be the beginning of a stop sequence."""
+        """The end of the received text, held back because it may be the beginning of a stop sequence."""
         self._output = 0
         self._has_usage = False
         self.is_cut = False
         """Whether a limit has ended the leg. `apply` drops all later events, and the caller must close the run."""
 
     def apply(self, batch: Batch) -> Batch:
-        """Return the events of a batch. At a limit, drop the remaining ones and end the leg."""
+        """Return the events of a batch. When a limit is reached, drop the remaining events and end the leg."""
         out: list[Event] = []
         for event in batch:
             if self.is_cut:

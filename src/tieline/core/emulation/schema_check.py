@@ -5,7 +5,7 @@ from typing import Any
 
 MAX_DEPTH = 64
 MAX_STEPS = 50_000
-"""Subschemas that are checked for one value."""
+"""Maximum number of subschemas that are checked for one value."""
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -85,7 +85,7 @@ class _SchemaCheck:
 
 
 def _list(schema: Mapping[str, Any], keyword: str) -> list[Any]:
-    """Return the value of a keyword that must be an array; an empty list for anything else."""
+    """Return the value of a keyword if it is an array, otherwise an empty list."""
     value = schema.get(keyword)
     return value if isinstance(value, list) else []
 

@@ -1,9 +1,9 @@
 """Remember thinking and provider state, and restore them in histories of clients that drop them.
 
-Some upstreams expect signed thinking back in the next request, but many clients drop it. Thinking is remembered by the
-ids of the calls in the same reply; if there are none, by the reply's text and the user's text before it. It is restored
-at the beginning of that reply. Some upstreams number their calls from zero in every conversation, so calls with the
-same id are distinguished by their arguments.
+Some upstreams expect the next request to contain their signed thinking, but many clients drop it. Thinking is
+remembered by the ids of the calls in the same reply; if there are none, by the reply's text and the user's text before
+it. It is restored at the beginning of that reply. Some upstreams number their calls from zero in every conversation, so
+calls with the same id are distinguished by their arguments.
 
 A signature is valid only for the backend that issued it and for the exact text. If a conversation moves to another
 backend, the signature is removed, and that backend's codec drops the unsigned thinking. If a client has altered signed

@@ -36,7 +36,7 @@ def tidy(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Note
 
 
 def _is_tidy(messages: Iterable[Message], used: set[str]) -> bool:
-    """Return whether the messages need no change; add the ids of their calls to `used`."""
+    """Return whether the messages need no change. Add the ids of their calls to `used`."""
     calls: list[str] = []
     for message in messages:
         if message.role != "assistant":
@@ -54,7 +54,7 @@ def _is_tidy(messages: Iterable[Message], used: set[str]) -> bool:
 
 
 def _calls_of(message: Message, used: set[str]) -> list[str] | None:
-    """Return the ids of an assistant message's calls and add them to `used`; None if the message must be changed."""
+    """Return the ids of an assistant message's calls, and add them to `used`. Return None if it must be changed."""
     calls = []
     for part in message.parts:
         if type(part) is ToolCall:
@@ -162,7 +162,7 @@ class _History:
             self.note("results were moved directly after their calls, in the order of the calls")
 
     def _left_of(self, message: Message, taken: set[int]) -> Message | None:
-        """Return a message without the results that were taken from it; None if nothing is left."""
+        """Return a message without the results that were taken from it, or None if nothing is left."""
         parts = tuple(part for part in message.parts if id(part) not in taken)
         if len(parts) == len(message.parts):
             return self._without_results(message)
@@ -227,7 +227,7 @@ class _Calls:
         return replace(call, id=name)
 
     def take(self, messages: Iterable[Message]) -> set[int]:
-        """Assign the results in these messages to their calls; return the `id()` of each assigned result."""
+        """Assign the results in these messages to their calls. Return the `id()` of each assigned result."""
         without_id: list[ToolResult] = []
         taken: set[int] = set()
         turn: dict[str, int] = {}
@@ -249,7 +249,7 @@ class _Calls:
         return taken
 
     def _answer(self, result: ToolResult, turn: dict[str, int]) -> None:
-        """Assign a result to the next call with its id. If there is none, replace the result of the last such call."""
+        """Assign a result to the next call with its id. If all have results, replace the last result."""
         slots = self.by_id[result.call_id]
         place = turn.get(result.call_id, 0)
         turn[result.call_id] = place + 1
@@ -275,7 +275,7 @@ def _named(result: ToolResult) -> str:
 
 
 def _as_text(result: ToolResult, with_images: bool) -> list[Part]:
-    """Return a result as text parts. Replace its images and files by placeholders unless `with_images` is set."""
+    """Return a result as text parts. Replace its images and files with placeholders unless `with_images` is true."""
     label = f"Result of an earlier tool call (id {result.call_id or 'unknown'}): "
     content: list[Text | Image | File] = list(result.content) or [Text(text="(empty)")]
     if not with_images:

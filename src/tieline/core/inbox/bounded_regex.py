@@ -247,7 +247,7 @@ class _Compiler:
 
 
 def _one(text: str) -> re.Pattern[str]:
-    """Compile a pattern that matches a single character; Python's `re` matches it in constant time."""
+    """Compile a pattern for a single character, which Python's `re` matches in constant time."""
     try:
         return re.compile(text)
     except re.error as error:

@@ -2,7 +2,8 @@
 
 An item waits until it is answered, its leg ends, or it times out. An item that times out is answered with a rejection
 that states the cause. The timeout runs only while the inbox has no watcher, and restarts when the last watcher leaves.
-`MAX_WAIT` limits the wait in every case, so no leg hangs for ever. Every item and every answer goes to the audit log.
+`MAX_WAIT` limits the wait in every case, so no leg hangs forever. Every item and every answer is written to the audit
+log.
 """
 
 import asyncio
@@ -37,10 +38,10 @@ log = logging.getLogger("tieline")
 
 TIMEOUT = 120.0
 MAX_WAIT = 24 * 3600.0
-"""Maximum wait in seconds, also while the inbox is watched."""
+"""Maximum time that an item waits, in seconds, even while the inbox is watched."""
 MAX_WAITING = 256
 MAX_TOTAL_SIZE = 32 << 20
-"""Maximum size of all waiting items in characters; each change sends all of them to every watcher."""
+"""Maximum size of all waiting items in characters. Every change causes all items to be sent to every watcher."""
 MAX_SHOWN = 256
 MAX_LOGGED_PATTERN = 256
 
@@ -55,7 +56,7 @@ class PendingItem(Value):
     content: InboxItem = msgspec.field(name="ask")
     since: float
     until: float | None = None
-    """When the item times out; None while the inbox is watched."""
+    """The time at which the item times out; None while the inbox is watched."""
 
 
 class AuditEntry(Value):
@@ -90,7 +91,7 @@ class Inbox:
         self._timeout = timeout
         self._items: dict[str, PendingItem] = {}
         self._answers: dict[str, asyncio.Future[tuple[Answer, str] | None]] = {}
-        """Answers and who gave them, by item id. The result None means that the item timed out."""
+        """By item id, a future with the answer and who gave it. The result None means that the item timed out."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._listeners: list[Listener] = []
         self._changed = asyncio.Event()
@@ -122,7 +123,7 @@ class Inbox:
 
     @asynccontextmanager
     async def watched(self) -> AsyncGenerator[None, None]:
-        """Count as a watcher of the inbox until the context is left."""
+        """Watch the inbox: until the context is left, the inbox counts as watched."""
         self._watchers += 1
         if self._watchers == 1:
             self._restart_timers()
@@ -151,7 +152,7 @@ class Inbox:
         self._remove(item_id)
 
     async def ask(self, origin: Origin, item: InboxItem) -> Answer:
-        """Add an item and wait for its answer; return a rejection if the item times out."""
+        """Add an item and wait for its answer. Return a rejection if the item times out."""
         answer = await self._answer_to(origin, item)
         for listener in self._listeners:
             listener(origin, item, answer)
@@ -286,7 +287,7 @@ def _size(item: InboxItem) -> int:
 
 
 def _default_answer(item: InboxItem, reason: str) -> Answer:
-    """Return the rejection that an item gets if no person answers it."""
+    """Return the rejection with which an item is answered if no person answers it."""
     match item:
         case Approval():
             return ApprovalAnswer(reason=reason)
@@ -297,7 +298,7 @@ def _default_answer(item: InboxItem, reason: str) -> Answer:
 
 
 def _as_review(item: InboxItem, answer: Answer) -> Answer:
-    """Convert an option chosen for a plan to a ReviewAnswer; return any other answer unchanged."""
+    """Convert an option chosen for a plan to a ReviewAnswer. Return any other answer unchanged."""
     if not isinstance(item, PlanReview) or not isinstance(answer, ApprovalAnswer):
         return answer
     chosen = next((option for option in item.options if option.id == answer.option), None)

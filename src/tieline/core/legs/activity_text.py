@@ -1,9 +1,9 @@
-"""Render activities for clients that have no such concept: as thinking, as text, or not at all.
+"""Renders activities for clients that have no such concept: as thinking, as text, or not at all.
 
 An HTTP client must never mistake an agent's own tool calls for calls it should run; it would run them a second time.
-Activities therefore become lines of a separate part: thinking for clients that can hide it, text for the others. Some
-clients concatenate parts, so a blank line separates such a part from its neighbours, and separates two texts of the
-model if there was an activity between them.
+Activities therefore become lines of a separate part: thinking for clients that can hide it, text for other clients.
+Some clients concatenate parts, so a blank line separates such a part from its neighbours, and separates two texts of
+the model if there was an activity between them.
 """
 
 from typing import Literal
@@ -44,7 +44,7 @@ class ActivityRenderer:
         self._lines: list[str] | None = None
         """The lines of the inserted part that is open, or None if there is none."""
         self._is_inside = False
-        """Whether a part of the model is open; new lines wait until it ends."""
+        """Whether a part of the model is open. If so, new lines wait until it ends."""
         self._waiting: list[str] = []
         self._has_ended: dict[str, bool] = {}
         self._titles: dict[str, list[str]] = {}
@@ -53,22 +53,22 @@ class ActivityRenderer:
         """The id of the activity shown last."""
         self._plan = ""
         self._before: Part | None = None
-        """The last complete part, either of the model or inserted."""
+        """The last complete part, whether it came from the model or was inserted."""
         self._last_character = ""
         """The last character of the last complete text part."""
         self._has_activity = False
-        """Whether there was an activity since that text part."""
+        """Whether there was an activity since the last complete text part."""
         self._lead = ""
         """The separator inserted at the beginning of the open text part."""
         self._is_led = False
         self._own: list[Part] = []
 
     def is_own(self, part: Part) -> bool:
-        """Return whether this renderer inserted the part; otherwise it comes from the model."""
+        """Return whether the part was inserted by this renderer rather than sent by the model."""
         return any(part is own for own in self._own)
 
     def apply(self, batch: Batch) -> Batch:
-        """Return the batch with its activities rendered; the same object if nothing changes."""
+        """Return the batch with its activities rendered, or the same object if nothing changes."""
         if self._style == "events":
             return batch
         if len(batch) == 1 and type(batch[0]) is PartDelta:  # the most frequent case
@@ -169,7 +169,7 @@ class ActivityRenderer:
     # ── Lines ────────────────────────────────────────────────────────────────────────────────────
 
     def _activity(self, activity: Activity) -> str:
-        """Return the text for an activity: a line if it is new or has a new title, its outcome if it has ended."""
+        """Return the text for an activity: a line if it is new or has a new title, and its outcome if it has ended."""
         self._has_activity = True
         if self._has_ended.get(activity.id):
             return ""

@@ -18,7 +18,7 @@ from tieline.model.content import Text
 from tieline.model.request import Request
 
 MAX_BACKGROUND_TOKENS = 64
-"""A request whose token limit does not exceed this number is a background request."""
+"""A request with a token limit up to this number is treated as a background request."""
 OPENING = 600
 """Number of characters at the beginning and end of a text that are searched."""
 
@@ -57,7 +57,7 @@ def is_background(request: Request) -> bool:
 
 
 def _texts(request: Request, role: str, *, is_last: bool = False) -> Iterator[str]:
-    """Yield the texts of all messages with this role, or only those of the last one."""
+    """Yield the texts of all messages with this role or, if `is_last` is true, of the last such message only."""
     for message in reversed(request.messages):
         if message.role != role:
             continue

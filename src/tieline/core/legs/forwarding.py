@@ -1,4 +1,4 @@
-"""Forward requests that are not translated, such as embeddings. They are routed, counted and recorded as usual."""
+"""Forwards requests that are not translated, such as embeddings. They are routed, counted and recorded as usual."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -56,7 +56,7 @@ class ForwardedLeg:
         self._record.title = f"{request.endpoint}, {request.size} bytes"
 
     async def open(self) -> ForwardedAnswer:
-        """Send the request, and return the answer; read its body with `chunk`. Raise GatewayError if there is none."""
+        """Send the request and return the answer, whose body is read with `chunk`. Raise GatewayError on failure."""
         request, records = self._request, self._ledger.records
         try:
             backend, model, _ = await self._find_route(request.model, request.access)
@@ -73,7 +73,7 @@ class ForwardedLeg:
         return self._answer
 
     async def chunk(self) -> bytes:
-        """Return the next chunk of the body; empty at its end. Raise GatewayError if the upstream breaks off."""
+        """Return the next chunk of the body, or b"" at its end. Raise GatewayError if the connection fails."""
         try:
             data = b"" if self._answer is None else await self._answer.chunk()
         except GatewayError as error:

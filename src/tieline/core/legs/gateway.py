@@ -41,11 +41,11 @@ from tieline.tasks import Tasks, step_aside
 log = logging.getLogger("tieline")
 
 LARGE_REQUEST = 256 * 1024
-"""Size of a request in bytes above which other requests get a turn before its run is started."""
+"""Before the run of a request that is larger than this (in bytes) is started, other tasks may run."""
 DEFAULT_MODE = "agent"
 
 _MODE_OF_TOOLS = {"chat": "chat", "ask": "chat", "plan": "plan"}
-"""The mode of the gateway's tools for each mode of an upstream; DEFAULT_MODE for modes that are not listed."""
+"""The mode of the gateway's tools for each mode of an upstream. For modes that are not listed, it is DEFAULT_MODE."""
 
 
 class TokenCount(NamedTuple):
@@ -60,7 +60,7 @@ class _Prepared(NamedTuple):
 
     backend: Backend
     request: Request
-    """The request as the backend gets it."""
+    """The request as the backend receives it."""
     limits: Limits | None
     repairs: Repairs | None
 
@@ -68,8 +68,8 @@ class _Prepared(NamedTuple):
 class Gateway:
     """Starts or resumes the run of a request, and returns its leg.
 
-    A request passes through these stages in one direction: `open` prepares it (route, tidy history, restored thinking),
-    resumes or starts its run, and returns the leg; the leg reads events from the run and passes them on.
+    A request passes through these stages: `open` prepares it (route, tidy history, restored thinking), resumes or
+    starts its run, and returns the leg; the leg reads events from the run and passes them on.
     """
 
     def __init__(
@@ -170,8 +170,8 @@ class Gateway:
         return await self._find(request.model, access), request.mode
 
     def _prepare(self, request: Request, entry: LedgerEntry, route: ModelRoute, mode: str | None) -> _Prepared:
-        """Return the request as its backend gets it, and the stages that process its answer."""
-        backend, model, variant = route
+        """Return the request as its backend receives it, and the stages that process its answer."""
+        backend, model = route
         entry.routed(backend.name, model)
         if variant is not None:
             request = _with_variant(request, variant, entry)
@@ -243,7 +243,7 @@ def _with_variant(request: Request, variant: Variant, entry: LedgerEntry) -> Req
 
 
 def _is_background(entry: LedgerEntry) -> bool:
-    """Return whether this is a background request, which gets none of the gateway's tools. If it is, add a note."""
+    """Return whether this is a background request, which must not receive the gateway's tools. If so, add a note."""
     if not entry.client.sends_background or not is_background(entry.request):
         return False
     message = "no tools of the gateway: this looks like a background request of the client"
@@ -252,7 +252,7 @@ def _is_background(entry: LedgerEntry) -> bool:
 
 
 def _mode_of_tools(request: Request, backend: Backend) -> str:
-    """Return the mode of the gateway's tools. If the backend parses options, the mode is part of the model's name."""
+    """Return the mode for the gateway's tools. It is part of the model's name if the backend parses options itself."""
     if not backend.reads_options:
         return request.mode or DEFAULT_MODE
     mode = parse_qs(request.model.partition("?")[2]).get("mode", [DEFAULT_MODE])[-1]

@@ -1,4 +1,4 @@
-"""One leg: pass events from the run to the client, and update the record, the metrics and the memory of thinking."""
+"""One leg: passes events from the run to the client, and updates the record, the metrics and remembered thinking."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -60,7 +60,7 @@ class LegClient(msgspec.Struct, frozen=True):
     request_size: int = 0
     """The approximate size of the request in bytes; 0 if unknown."""
     gets_tools: bool = False
-    """Whether a request without tools gets the gateway's own tools."""
+    """Whether the gateway's own tools are added to requests without tools."""
     sends_background: bool = True
     """Whether the client may send background requests, for example for titles or summaries; see `background`."""
     access: ModelAccess | None = None
@@ -103,7 +103,7 @@ class LedgerEntry:
         return self._ledger.clock() - self.began
 
     def routed(self, backend: str, model: str) -> None:
-        """Record the backend and upstream model of the request."""
+        """Record the backend of the request, and the upstream's name for its model."""
         self.backend = backend
         self.model = model
         self._ledger.records.routed(self.record, backend)
@@ -122,7 +122,7 @@ class LedgerEntry:
         log.log(level, "%s: %s: %s", self.request.model, note.kind, note.message)
 
     def dropped(self, leg: Leg | None) -> Sequence[str]:
-        """Return the names of everything in the request and the answer that could not be translated so far."""
+        """Return the names of everything in the request, and in the answer so far, that could not be translated."""
         notes = notes_of(leg)
         if not notes and not self._dropped:
             return ()
@@ -157,7 +157,7 @@ class LedgerEntry:
         return replace(event, message=message, headers=headers)
 
     def park(self, run: Run, is_shown: bool) -> None:
-        """Park the run until the client sends results. `is_shown`: whether its activities are shown to the client."""
+        """Park the run until the client sends results. `is_shown` says whether the client sees the run's activities."""
         self.record.is_parked = True
         self._ledger.parked_runs.park(ParkedRun(run, self.backend, self.model, is_shown=is_shown))
 
@@ -203,14 +203,14 @@ class OpenRun(NamedTuple):
     activities: ActivityRenderer | None = None
     """Renders the activities of an agent or of the gateway."""
     rounds: Sequence[Message] = ()
-    """Calls of the gateway's own tools and their results, which the client does not see."""
+    """Calls to the gateway's own tools, and their results. The client sees neither."""
 
 
 class WatchedLeg:
     """A leg in progress: iterate over its batches, then close it.
 
     Iteration never raises: a failure is a Failed event. This is not an async generator, because the event loop's
-    bookkeeping for those costs as much as translating a small answer.
+    bookkeeping for async generators costs as much as translating a small answer.
     """
 
     __slots__ = ("_ending", "_entry", "_is_closed", "_leg", "_open", "_parts", "_usage")
@@ -228,12 +228,12 @@ class WatchedLeg:
 
     @property
     def rounds(self) -> Sequence[Message]:
-        """The calls of the gateway's own tools so far and their results."""
+        """The calls made so far to the gateway's own tools, and their results."""
         return () if self._open is None else self._open.rounds
 
     @property
     def dropped(self) -> Sequence[str]:
-        """The names of everything in the request and the answer that could not be translated so far."""
+        """The names of everything in the request, and in the answer so far, that could not be translated."""
         return self._entry.dropped(self._leg)
 
     def __aiter__(self) -> Self:
@@ -359,7 +359,7 @@ class _FailedLeg:
 
 
 def _with_model(batch: Batch, model: str) -> Batch:
-    """Return the first batch of a leg with the model's name as the client wrote it."""
+    """Return the first batch of a leg, with the model name replaced by the one that the client used."""
     first = batch[0]
     if type(first) is not Started:
         return batch

@@ -1,4 +1,4 @@
-"""Facts about models that their backends do not report: from the configuration, and about well-known families."""
+"""Facts about models that their backends do not report, from the configuration and from a table of model families."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -20,10 +20,10 @@ class FactTable:
         self._patterns = [(_beginning(name), re.compile(translate(name)), given[name]) for name in patterns]
 
     def find(self, name: str) -> ModelFacts:
-        """Return what is known about a name.
+        """Return the known facts about the model with this name.
 
-        An exact name takes precedence over patterns, and an earlier pattern over a later one. A fact that one of them
-        leaves out is taken from the next.
+        An exact name takes precedence over patterns, and an earlier pattern over a later one. A fact that is missing
+        from one entry is taken from the next matching entry.
         """
         found = [
             facts
@@ -36,10 +36,10 @@ class FactTable:
 
 
 class ModelDescriptions:
-    """Completes what backends report about their models.
+    """Completes the descriptions of models that backends report.
 
-    `configured` has facts by full name or alias, `families` by the upstream's name of a model. Families are looked up
-    only for the backends in `upstreams`: others may offer a model with different limits.
+    `configured` holds facts by full name or alias, `families` by the upstream's name for a model. Families are looked
+    up only for the backends in `upstreams`: other backends may offer the same model with different limits.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class ModelDescriptions:
         self._upstreams = frozenset(upstreams)
 
     def complete(self, full_name: str, info: ModelInfo) -> ModelInfo:
-        """Return the description of a model: from the configuration, else its backend, else its family."""
+        """Complete a description: take each fact from the configuration, else from `info`, else from the family."""
         if info.owner in self._upstreams:
             family = self._families.find(info.id.rpartition("/")[2].lower())
             info = replace(info, **{**family.known(), **info.known()})
         return self.under(full_name, info)
 
     def under(self, name: str, info: ModelInfo) -> ModelInfo:
-        """Return the description of a model under another name, for which there may be settings of its own."""
+        """Return the description of a model under the name or alias `name`, which may have settings of its own."""
         return replace(info, **self._configured.find(name).known())
 
 
@@ -69,5 +69,5 @@ def _is_pattern(name: str) -> bool:
 
 
 def _beginning(pattern: str) -> str:
-    """Return what precedes the first wildcard."""
+    """Return the part of a pattern before the first wildcard."""
     return re.split(r"[*?[]", pattern, maxsplit=1)[0]

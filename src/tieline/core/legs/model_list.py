@@ -57,8 +57,10 @@ class ModelList:
         models = await self.all()
         return _allowed({**models, **self._by_name(self._router.aliases)}, access)
 
-    async def alias_examples(self, access: ModelAccess | None = None) -> Mapping[str, ModelInfo]:
-        """Return the model of each alias pattern that has a single target, by an example of a matching name.
+    async def alias_examples(self) -> Mapping[str, ModelInfo]:
+        """For each alias pattern with a single target, return an example of a matching name with its model."""
+        await self.all()
+        return self._by_name(self._router.alias_examples())
 
         With `access`, return only the allowed ones.
         """
@@ -74,7 +76,7 @@ class ModelList:
         return self._info(name, access)
 
     def known(self, full_name: str) -> ModelInfo | None:
-        """Return a model by its full name if it has been listed, without a request to a backend."""
+        """Return a model by its full name, without asking a backend. Return None if it has not been listed."""
         return self._infos.get(full_name)
 
     def resolve(self, name: str) -> str:
@@ -98,7 +100,7 @@ class ModelList:
         return self._router.find(name, access)
 
     def invalidate(self) -> None:
-        """Discard the cached models and routes; call this when the backends change."""
+        """Discard the cached models and routes. Call this when the backends change."""
         self._listed_at = None
         self._router.clear_cache()
 

@@ -27,7 +27,7 @@ class ParkedRun:
         self.backend = backend
         self.model = model
         self.is_shown = is_shown
-        """Whether its activities are shown to the client."""
+        """Whether the client sees the activities of the run."""
         self.pending = run.pending
         self.timer: asyncio.TimerHandle | None = None
 
@@ -57,7 +57,7 @@ class ParkedRuns:
         self._metrics.parked = len(self._runs)
 
     def claim(self, parked: ParkedRun) -> bool:
-        """Remove a run so that the caller can resume it; return False if it is no longer parked."""
+        """Remove a run so that the caller can resume it. Return False if it is no longer parked."""
         if parked not in self._runs:
             return False
         del self._runs[parked]

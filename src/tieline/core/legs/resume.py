@@ -26,7 +26,7 @@ from tieline.model.content import Message, Text, ToolCall, ToolResult
 class ResumeDecision(NamedTuple):
     """The decision: resume the run `resume`, or start a new one if it is None; close the runs in `close`.
 
-    `results` and `words`, the user's text, are submitted to the resumed run.
+    `results`, and the user's text (`words`), are submitted to the resumed run.
     """
 
     resume: ParkedRun | None = None
@@ -39,7 +39,7 @@ START = ResumeDecision()
 
 
 def decide(messages: Sequence[Message], backend: str, model: str, waiting: Mapping[str, ParkedRun]) -> ResumeDecision:
-    """Decide whether a request with these messages resumes a parked run. `waiting` holds these runs by call id."""
+    """Decide whether a request with these messages resumes a parked run. `waiting` holds the parked runs by call id."""
     known = _known(messages, waiting)
     if not known:
         return START
@@ -77,7 +77,7 @@ def _complete(parked: ParkedRun, given: Sequence[ToolResult]) -> tuple[ToolResul
 
 
 class _Tail:
-    """The results and the text after the last assistant message. `is_plain`: whether there is nothing else."""
+    """The results and the text after the last assistant message. `is_plain` says whether there is nothing else."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         results: list[ToolResult] = []

@@ -1,12 +1,10 @@
-"""Map a model name to a backend and its upstream model.
+"""Maps a model name to a backend and to the upstream's name for the model.
 
 A full name is `<backend>/<model>`; a colon works as well as the slash. Other names are looked up among the aliases
 (exact, or patterns with `*`; a `*` in the target stands for the requested name), then among the models that backends
 list, and finally the default applies. A default with a `*` also accepts names with a slash whose first part is not a
-backend, because many servers have such names. A fixed default does not: a misspelled name must not select another
-model.
-
-A name that is neither an alias nor listed may be a variant of one that is (see `variants`).
+backend, because many servers have such names. A default without a `*` does not accept them: a misspelled name must not
+select another model.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +24,7 @@ MAX_CACHED_NAME = 100
 
 
 class ModelRoute(NamedTuple):
-    """The backend and upstream model of a request."""
+    """The backend for a request, and the upstream's name for the model."""
 
     backend: Backend
     model: str
@@ -61,7 +59,7 @@ class Router:
             self._listed[full] = full
 
     def clear_cache(self) -> None:
-        """Drop the cached routes; call this when the backends change."""
+        """Drop the cached routes. Call this when the backends change."""
         self.routes.clear()
 
     @property
@@ -70,7 +68,7 @@ class Router:
         return [alias for alias in self._aliases if "*" not in alias]
 
     def alias_examples(self) -> list[str]:
-        """Return an example for each alias pattern with a fixed target: a matching name, derived from the target's."""
+        """Return a matching name for each alias pattern with a fixed target, derived from the name of the target."""
         fixed = {alias: target.partition("/")[2] for alias, target in self._aliases.items() if "*" not in target}
         return [
             model if fnmatchcase(model, alias) else alias.replace("*", model)
@@ -79,7 +77,7 @@ class Router:
         ]
 
     def default_name(self) -> str:
-        """Return the default for requests that name no model. Raise GatewayError if there is no fixed default."""
+        """Return the model for requests that name none. Raise GatewayError if there is no fixed default."""
         if self._default is None or "*" in self._default:
             default = "is not set" if self._default is None else f"is `{self._default}`, which needs a name"
             message = f"`model` is missing: expected the name of a model (`default_model` {default})"

@@ -16,7 +16,7 @@ from tieline.model.ports import Progress, Report
 from tieline.tasks import Tasks
 
 MAX_OUTPUT = 4000
-"""Maximum number of characters of a result that an activity shows; the model gets the complete result."""
+"""Maximum number of characters of a result that an activity shows. The model receives the complete result."""
 
 Work = Callable[[Report], Coroutine[Any, Any, ToolResult]]
 

@@ -1,9 +1,9 @@
 """A run whose model may call the gateway's own tools.
 
-The client sees one leg, in which a call of a gateway tool is shown as an activity instead of a call. When a leg of the
+The client sees one leg, in which a call to a gateway tool is shown as an activity instead of a call. When a leg of the
 run ends, these calls are executed, their results are submitted to the run, and its next leg continues the client's leg.
 If the model also called tools of the client, the client's leg ends after the results of the gateway tools have been
-submitted, and the run waits for the client's results. A call of an unknown tool gets an error as its result, because a
+submitted, and the run waits for the client's results. A call to an unknown tool is answered with an error, because a
 call without a result would stall the run. After a truncated leg nothing is executed, because its last call may be
 incomplete.
 """
@@ -46,7 +46,7 @@ _TRUNCATED = "Not run: the answer was cut short."
 
 
 def with_gateway_tools(request: Request, tools: Tools) -> Request:
-    """Return the request with the gateway's tools added, except those with the name of one of the client's tools."""
+    """Return the request with the gateway's tools added, except those that have the same name as a client's tool."""
     own = {tool.name for tool in request.tools}
     return replace(request, tools=(*request.tools, *(spec for spec in tools.specs if spec.name not in own)))
 
@@ -60,9 +60,9 @@ class GatewayToolsRun:
         self._host = host
         self._request = request
         self._hidden: set[str] = set()
-        """The ids of the calls of gateway tools, which are hidden from the client."""
+        """The ids of the calls to gateway tools, which are hidden from the client."""
         self.rounds: list[Message] = []
-        """The calls of gateway tools and their results, for clients that keep them in their history."""
+        """The calls to gateway tools and their results, for clients that keep them in their history."""
 
     @property
     def pending(self) -> frozenset[str]:
@@ -100,7 +100,7 @@ class _MergedLeg:
         self._splice = Splice()
         self._has_started = False
         self._is_hidden = False
-        """Whether the open part is a call of a gateway tool."""
+        """Whether the open part is a call to a gateway tool."""
         self._reply: list[Part] = []
         self._to_execute: deque[tuple[ToolCall, Activity]] = deque()
         self._running: RunningCall | None = None
@@ -126,7 +126,7 @@ class _MergedLeg:
             await self._leg.aclose()
 
     async def _next(self) -> Batch:
-        """Take one step and return its events, if any: read a batch, run a call, or submit the results of a round."""
+        """Read a batch, run a call, or submit the results of all calls. Return the events of this step, if any."""
         if self._running is not None:
             return await self._progress(self._running)
         if self._leg is None and self._to_execute:
@@ -142,7 +142,7 @@ class _MergedLeg:
     # ── Events of the model ──────────────────────────────────────────────────────────────────────
 
     async def _translated(self, batch: Batch) -> list[Event]:
-        """Return the batch for the client. The end of a leg with calls of gateway tools is left out."""
+        """Return the batch for the client. The end of a leg with calls to gateway tools is left out."""
         out: list[Event] = []
         for event in batch:
             match event:
@@ -231,7 +231,7 @@ class _MergedLeg:
         return []
 
     def _changed(self, results: Sequence[ToolResult]) -> Request | None:
-        """Add the round to the history. Return the complete request if the offered tools have changed, else None."""
+        """Add the reply and the results to the history. Return the new request if the offered tools have changed."""
         said = Message(role="assistant", parts=tuple(self._reply))
         done = (said, Message(role="user", parts=tuple(results)))
         self._rounds += done

@@ -24,7 +24,7 @@ Schema = dict[str, Any]
 
 
 def object_fields(text: str | bytes | msgspec.Raw) -> dict[str, msgspec.Raw] | None:
-    """Return the undecoded fields of a JSON object; None if the text is not an object."""
+    """Return the undecoded fields of a JSON object, or None if the text is not an object."""
     try:
         return _OBJECT.decode(text)
     except _ERRORS:
@@ -32,7 +32,7 @@ def object_fields(text: str | bytes | msgspec.Raw) -> dict[str, msgspec.Raw] | N
 
 
 def array_items(text: str | bytes | msgspec.Raw) -> list[msgspec.Raw] | None:
-    """Return the undecoded items of a JSON array; None if the text is not an array."""
+    """Return the undecoded items of a JSON array, or None if the text is not an array."""
     try:
         return msgspec.json.decode(text, type=list[msgspec.Raw])
     except _ERRORS:
@@ -45,7 +45,7 @@ def is_object(text: str) -> bool:
 
 
 def parse_call(text: str | bytes | msgspec.Raw) -> tuple[str, str] | None:
-    """Return the name and arguments of a call written as a JSON object; None if the text is not a call."""
+    """Return the name and arguments of a call written as a JSON object, or None if the text is not a call."""
     found = object_fields(text)
     if found is None:
         return None
@@ -89,7 +89,7 @@ class ArgumentSchema:
     def fit(self, text: str, *, keys: bool, values: bool) -> tuple[str, tuple[str, ...]]:
         """Return arguments that fit the schema, and descriptions of the changes.
 
-        `keys` enables trimming of argument names, `values` the conversion of strings.
+        `keys` enables the trimming of argument names, `values` the conversion of strings to other types.
         """
         try:
             given = _decode(text)
@@ -157,7 +157,7 @@ class _ArgumentFitter:
         return parsed
 
     def types(self, schema: Any, depth: int) -> frozenset[str] | None:
-        """Return the types a schema allows; None if they cannot be determined."""
+        """Return the types that a schema allows, or None if they cannot be determined."""
         schema = self.resolved(schema, depth)
         if not schema or depth > MAX_DEPTH:
             return None

@@ -70,7 +70,7 @@ class CallRepair:
         )
 
     def has_malformed_json(self, call: ToolCall) -> bool:
-        """Return whether the JSON of the arguments needs repair. Empty arguments do not."""
+        """Return whether the JSON of the arguments needs repair. Empty arguments need none."""
         return (
             self.repairs_json and not call.freeform and bool(call.arguments.strip()) and not is_object(call.arguments)
         )
@@ -95,7 +95,7 @@ class CallRepair:
         return [self.single(first, notes), *(self.single(other, []) for other in others)]
 
     def unwrapped(self, wrapper: ToolCall) -> list[ToolCall] | None:
-        """Return the calls inside a wrapper; None unless all of them call offered tools."""
+        """Return the calls inside a wrapper, or None unless all of them call offered tools."""
         found = object_fields(wrapper.arguments) or {}
         lists = [array_items(found[key]) for key in _LISTS if key in found]
         inner = lists[0] if len(lists) == 1 else None

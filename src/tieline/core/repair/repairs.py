@@ -53,7 +53,7 @@ class Repairs:
         self._held: list[Event] = []
         """The events of a call that is being held until it is complete."""
         self._waiting: list[Event] | None = None
-        """All events from a call with malformed JSON on, held until the ending; None if there is no such call."""
+        """A call with malformed JSON and all events after it, held until the ending; None if there is no such call."""
         self._is_truncated: bool | None = None
         """Whether the answer was truncated; None until the ending is known."""
         self._id = ""
@@ -68,7 +68,7 @@ class Repairs:
         return CallRepair(self._tools, self._enabled, self._history)
 
     def apply(self, batch: Batch) -> Batch:
-        """Return the repaired events; the same batch object if nothing in it can need a repair."""
+        """Return the repaired events, or the same batch object if nothing in it can need a repair."""
         if self._is_idle:
             for start in of_kind(batch, PartStart):
                 if type(start.part) is ToolCall and self._calls.needs_whole(start.part):
@@ -227,7 +227,7 @@ class _TextPartRepair:
         self._begun = False
 
     def takes(self, event: Event) -> bool:
-        """Process an event if it belongs to a text part; return whether it does."""
+        """Process an event if it belongs to a text part. Return whether it does."""
         match event:
             case PartStart(part=Text(refusal=False)):
                 self._open, self._is_rewritten, self._begun = True, False, False

@@ -44,7 +44,7 @@ def repeated_calls(history: Sequence[Message], times: int) -> frozenset[Key]:
 
 
 def _still(row: dict[Key, object] | None, message: Message, results: dict[str, object]) -> dict[Key, object]:
-    """Return those calls in `row` that `message` also made with the same result; all its calls if `row` is None."""
+    """Return those calls in `row` that `message` made too, with the same result, or all its calls if `row` is None."""
     calls = (part for part in message.parts if isinstance(part, ToolCall) and part.id in results)
     made = {call_key(call): results[call.id] for call in calls}
     if row is None:

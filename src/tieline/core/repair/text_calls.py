@@ -1,8 +1,8 @@
 """Find tool calls that a model wrote as text, while the text streams.
 
-Models trained on several call formats sometimes write a call as text. Each form has an opener, and each but the last a
-closer. Only well-formed calls to offered tools are recognised; anything else remains text. Text is held back only from
-a possible opener on, until it is clear whether a call follows.
+Models trained on several call formats sometimes write a call as text. Each form begins with an opener, and all forms
+but the last end with a closer. Only well-formed calls to offered tools are recognised; anything else remains text. Text
+is held back only from a possible opener on, until it is clear whether a call follows.
 
     <tool_call>{"name": …, "arguments": {…}}</tool_call>
     <function=name>{…}</function>               or with <parameter=key>value</parameter> inside
@@ -46,7 +46,7 @@ _PARAMETER = re.compile(
 
 
 def _json_calls(body: str, schemas: Schemas) -> list[TextCall] | None:
-    """Parse a JSON object as one call, or an array of them as several; None unless all call offered tools."""
+    """Parse a JSON object as a call, or an array of objects as several. Return None unless all call offered tools."""
     text = body.strip()
     many = array_items(text)
     found = [parse_call(one) for one in (many if many is not None else [text])]
@@ -73,7 +73,7 @@ def _invoke(body: str, schemas: Schemas) -> list[TextCall] | None:
 
 
 def _tagged(form: re.Pattern[str], body: str, schemas: Schemas) -> list[TextCall] | None:
-    """Parse consecutive tagged calls; None if there is anything else between them."""
+    """Parse consecutive tagged calls. Return None if there is anything else between them."""
     calls: list[TextCall] = []
     place = 0
     while place < len(body):
@@ -181,7 +181,7 @@ class TextCallScanner:
     def _read(self, match: re.Match[str], final: bool) -> tuple[int, list[TextCall] | None]:
         """Return the end position of the calls after an opener, and the calls.
 
-        If there are no calls, the position is -1 if more text may complete one; otherwise the search continues there.
+        Without calls, the position is -1 if more text may complete a call. Otherwise it is where the search continues.
         """
         body = match.end()
         closer, read = _FORMS[match[0]]

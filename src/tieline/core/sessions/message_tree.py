@@ -25,7 +25,7 @@ class MessageTree:
         self._turns[turn.id] = turn
 
     def get(self, turn_id: str) -> Turn:
-        """Return a message. Raise BadRequest if there is none with this id."""
+        """Return the message with this id. Raise BadRequest if there is none."""
         turn = self._turns.get(turn_id)
         if turn is None:
             raise BadRequest(f"`message` is `{turn_id[:60]}`, but this session has no such message", "message")
@@ -47,7 +47,7 @@ class MessageTree:
         return self._children.get(turn.parent, [])
 
     def newest(self, turn_id: str | None) -> str | None:
-        """Follow the newest children of a message, and return the id of the last one. None starts at the root."""
+        """Follow the newest children of a message (None is the root), and return the id of the last one."""
         seen: set[str] = set()
         while (children := self._children.get(turn_id)) and children[-1] not in seen:
             turn_id = children[-1]

@@ -11,7 +11,7 @@ _MAX_TITLE_SOURCE = 1000
 
 
 def model_history(path: Sequence[Turn]) -> Iterator[Message]:
-    """Yield the messages of a branch as the model gets them.
+    """Yield the messages of a branch in the form that the model receives.
 
     Text files become text parts, because few upstreams accept them as files.
     """
@@ -43,7 +43,7 @@ def shorten_title(text: str) -> str:
 
 
 def _parts_in(rounds: Sequence[Message]) -> int:
-    """Return the number of parts of a message that its rounds contain. Calls do not count: they are activities."""
+    """Return how many parts the assistant messages in `rounds` have. Calls do not count: they are activities."""
     parts = (part for message in rounds if message.role == "assistant" for part in message.parts)
     return sum(not isinstance(part, ToolCall) for part in parts)
 

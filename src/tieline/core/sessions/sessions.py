@@ -1,8 +1,8 @@
 """The web page's sessions: their messages, the message being generated, and their storage.
 
 A session is listed by its summary; its messages are loaded from the store on demand. A message of the model is stored
-regularly while it is being generated. If the gateway is restarted meanwhile, the message ends with its last stored
-version and the ending *cancelled*.
+regularly while it is being generated. If the gateway is restarted meanwhile, the last stored version of the message
+remains, with the ending *cancelled*.
 """
 
 import asyncio
@@ -227,7 +227,7 @@ class PageSessions:
         await self._stop(await self._find(session_id))
 
     async def aclose(self) -> None:
-        """Stop all messages being generated, and store them as far as they have been received."""
+        """Stop all messages being generated, and store the parts that have been received."""
         await asyncio.gather(*(self._stop(session, RESTARTED) for session in list(self._sessions.values())))
 
     def _user_turn(self, parent: str | None, parts: Sequence[Part]) -> Turn:
@@ -333,7 +333,7 @@ class PageSessions:
     # ── Plans ────────────────────────────────────────────────────────────────────────────────────
 
     def _on_answer(self, origin: Origin, item: InboxItem, answer: Answer) -> None:
-        """Add a reviewed plan to the message being generated; an approval ends the plan mode of the session."""
+        """Add a reviewed plan to the message being generated. If the plan was approved, end the session's plan mode."""
         session = self._sessions.get(origin.session)
         if session is None or session.draft is None or not isinstance(item, PlanReview):
             return

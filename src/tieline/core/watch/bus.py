@@ -77,12 +77,12 @@ class Bus:
     ) -> None:
         self.records = LegRecords(clock, max_legs=max_legs, max_total_size=max_total_size)
         self.mint = mint
-        """Returns a new id for a request that got none from its upstream."""
+        """Returns a new id for a request that received none from its upstream."""
         self._secrets = secrets or Secrets()
         self._watchers: list[Watcher] = []
 
     def subscribe(self, watcher: Watcher) -> Callable[[], None]:
-        """Call `watcher` with every event; return a function that ends the subscription."""
+        """Call `watcher` with every event. Return a function that ends the subscription."""
         self._watchers.append(watcher)
         self.records.notify = self._leg_changed
         return lambda: self._unsubscribe(watcher)

@@ -73,7 +73,7 @@ class LegSummary(Value, omit_defaults=False):
     repairs: int = 0
     resumed: bool = False
     request_id: str | None = None
-    """The request id sent to the client: the upstream's, or a new one if the leg failed without one."""
+    """The request id sent to the client: the upstream's id, or a new one if the leg failed before there was one."""
 
 
 class TimedEvent(Value, omit_defaults=False):
@@ -227,7 +227,7 @@ class LegRecord:
         return tuple(names[:MAX_NOTES])
 
     def titled(self) -> str:
-        """Return the title of the leg; by default the beginning of the user's last text."""
+        """Return the title of the leg, by default the beginning of the user's last text."""
         return self.title if self.title is not None else title_of(self.request)
 
     def timed_events(self) -> tuple[TimedEvent, ...]:
@@ -274,7 +274,7 @@ class Histogram:
 
 
 class LegRecords:
-    """The records of running and recent legs. If `max_legs` is 0, none is kept, and only durations are measured."""
+    """The records of running and recent legs. If `max_legs` is 0, none are kept, and only durations are measured."""
 
     def __init__(
         self, clock: Callable[[], float], *, max_legs: int = MAX_LEGS, max_total_size: int = MAX_TOTAL_SIZE

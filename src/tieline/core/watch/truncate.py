@@ -49,7 +49,7 @@ class Budget:
         return self._limit - self.left
 
     def text(self, text: str, longest: int = MAX_TEXT) -> str:
-        """Truncate a text to at most `longest` characters, or to the rest of the budget."""
+        """Truncate a text to at most `longest` characters, or fewer if the remaining budget is smaller."""
         most = max(0, min(longest, self.left))
         self.left -= min(len(text), most) + VALUE_OVERHEAD
         return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} characters more)"
@@ -85,7 +85,7 @@ class Budget:
                 assert_never(part)
 
     def request(self, request: Request) -> Request:
-        """Truncate a request; keep the end of a long history."""
+        """Truncate a request. Of a long history, keep the end."""
         tools = tuple(self._tool(tool) for tool in self._within_budget(request.tools))
         return replace(
             request,
@@ -108,7 +108,7 @@ class Budget:
         )
 
     def event(self, event: Event) -> Event:
-        """Truncate an event; a delta beyond the budget becomes empty."""
+        """Truncate an event. A delta beyond the budget becomes empty."""
         match event:
             case PartDelta():
                 return PartDelta(index=event.index, text=self.text(event.text))
