@@ -52,7 +52,7 @@ class Verdict(Value):
 
 
 class Subject(Value):
-    """What a call does: its tool, the path it acts on (relative to the root, links resolved), the command it runs."""
+    """The properties of a call that rules judge. `path` is relative to the root, with links resolved."""
 
     tool: str
     path: str | None = None

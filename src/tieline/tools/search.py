@@ -109,7 +109,7 @@ SEARCH_CONTENT = ToolDefinition(
 
 
 def find_ripgrep(search_path: str) -> str | None:
-    """Return the path of ripgrep on this PATH if it runs and is new enough, else None. Blocks: runs `rg --version`."""
+    """Return the path of ripgrep if this PATH has a recent enough version, else None. This runs `rg --version`."""
     folders = (folder for folder in search_path.split(os.pathsep) if folder.startswith("/"))
     found = shutil.which("rg", path=os.pathsep.join(folders))
     if found is None:
