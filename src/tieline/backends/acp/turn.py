@@ -38,7 +38,7 @@ from tieline.wire.shared.questions.client_tool import call_for, read_result
 
 GIVEN_UP = "The call was cancelled because the turn is over."
 MAX_BATCH_WAITS = 10
-"""An agent that keeps sending output after a call delays the end of the leg by at most this many `batch_wait`."""
+"""An agent that keeps sending output after a call delays the end of the leg by at most this many times `batch_wait`."""
 _SILENT_ENDINGS = {
     "max_turn_requests": "It reached its limit of requests in one turn.",
     "refusal": "It refused to continue.",
@@ -310,7 +310,7 @@ class AgentTurn:
             self._calls.drop(call_id)
 
     def _batch(self) -> None:
-        """If a leg is open, wait `batch_wait` seconds, from now on, for further calls before the leg ends."""
+        """If a leg is open, start or restart the wait for further calls, after which the leg ends."""
         wait = self._context.settings.batch_wait
         if self._advance(TurnEvent.CALL_MADE):
             self._batch_until = self._loop.time() + MAX_BATCH_WAITS * wait

@@ -63,7 +63,7 @@ class ForwardedAnswer:
 
 
 async def forward(upstream: Upstream, path: str, headers: Headers, body: bytes) -> ForwardedAnswer:
-    """Post a body unchanged and return the answer. Raise GatewayError if it fails, after retries if they can help."""
+    """Post a body unchanged and return the answer. Raise GatewayError if all attempts fail."""
     attempts = 0
     while True:
         attempts += 1
