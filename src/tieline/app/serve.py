@@ -96,8 +96,8 @@ async def warn_of_unreachable(config: Config, app: App) -> None:
         log.warning("upstream %s does not answer: %s", name, reason)
 
 
-def server_config(app: App) -> uvicorn.Config:
-    """Return the uvicorn settings of the gateway, which tests use as well."""
+def server_config(app: App, asgi: HttpApp | None = None) -> uvicorn.Config:
+    """Return the uvicorn settings for the gateway's main HTTP application, or for another one. Tests use them, too."""
     return uvicorn.Config(
         asgi or app.asgi,
         http=HttpServerProtocol,

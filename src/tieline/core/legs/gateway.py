@@ -170,8 +170,8 @@ class Gateway:
         return await self._find(request.model, access), request.mode
 
     def _prepare(self, request: Request, entry: LedgerEntry, route: ModelRoute, mode: str | None) -> _Prepared:
-        """Return the request as its backend receives it, and the stages that process its answer."""
-        backend, model = route
+        """Return the request as its backend gets it, and the stages that process its answer."""
+        backend, model, variant = route
         entry.routed(backend.name, model)
         if variant is not None:
             request = _with_variant(request, variant, entry)

@@ -57,10 +57,8 @@ class ModelList:
         models = await self.all()
         return _allowed({**models, **self._by_name(self._router.aliases)}, access)
 
-    async def alias_examples(self) -> Mapping[str, ModelInfo]:
-        """For each alias pattern with a single target, return an example of a matching name with its model."""
-        await self.all()
-        return self._by_name(self._router.alias_examples())
+    async def alias_examples(self, access: ModelAccess | None = None) -> Mapping[str, ModelInfo]:
+        """Return the model of each alias pattern that has a single target, by an example of a matching name.
 
         With `access`, return only the allowed ones.
         """

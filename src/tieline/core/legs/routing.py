@@ -3,8 +3,10 @@
 A full name is `<backend>/<model>`; a colon works as well as the slash. Other names are looked up among the aliases
 (exact, or patterns with `*`; a `*` in the target stands for the requested name), then among the models that backends
 list, and finally the default applies. A default with a `*` also accepts names with a slash whose first part is not a
-backend, because many servers have such names. A default without a `*` does not accept them: a misspelled name must not
-select another model.
+backend, because many servers have such names. A fixed default does not: a misspelled name must not select another
+model.
+
+A name that is neither an alias nor listed may be a variant of one that is (see `variants`).
 """
 
 from collections.abc import Iterable, Mapping
