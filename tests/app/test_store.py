@@ -131,3 +131,13 @@ async def test_a_write_that_nobody_waits_for_is_done(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / FILE_NAME) as database:
         assert database.execute("SELECT count(*) FROM document").fetchone() == (50,)
     database.close()
+
+
+async def test_one_document_and_the_sizes_of_all_can_be_read(store: Store) -> None:
+    assert await store.get("shelf", "a") is None
+    assert await store.sizes("shelf") == {}
+    await store.write("shelf", "b", b"four")
+    await store.write("shelf", "a", b"\x00\xff")
+    assert await store.get("shelf", "a") == b"\x00\xff"
+    assert await store.get("other", "a") is None
+    assert list((await store.sizes("shelf")).items()) == [("b", 4), ("a", 2)]

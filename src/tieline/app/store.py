@@ -33,6 +33,8 @@ CREATE TABLE IF NOT EXISTS document (
 )
 """
 _READ = "SELECT key, data FROM document WHERE shelf = ? ORDER BY number"
+_GET = "SELECT data FROM document WHERE shelf = ? AND key = ?"
+_SIZES = "SELECT key, length(data) FROM document WHERE shelf = ? ORDER BY number"
 _WRITE = """
 INSERT INTO document (shelf, key, data) VALUES (?, ?, ?)
 ON CONFLICT (shelf, key) DO UPDATE SET data = excluded.data
@@ -48,6 +50,12 @@ class MemoryStore:
 
     async def read(self, shelf: str) -> Mapping[str, bytes]:
         return dict(self._shelves.get(shelf, {}))
+
+    async def get(self, shelf: str, key: str) -> bytes | None:
+        return self._shelves.get(shelf, {}).get(key)
+
+    async def sizes(self, shelf: str) -> Mapping[str, int]:
+        return {key: len(data) for key, data in self._shelves.get(shelf, {}).items()}
 
     async def write(self, shelf: str, key: str, data: bytes) -> None:
         self._shelves.setdefault(shelf, {})[key] = data
@@ -75,6 +83,19 @@ class DiskStore:
     async def read(self, shelf: str) -> Mapping[str, bytes]:
         def work(database: sqlite3.Connection) -> dict[str, bytes]:
             return dict(database.execute(_READ, (shelf,)).fetchall())
+
+        return await self._do(work, {}, make=False)
+
+    async def get(self, shelf: str, key: str) -> bytes | None:
+        def work(database: sqlite3.Connection) -> bytes | None:
+            row = database.execute(_GET, (shelf, key)).fetchone()
+            return None if row is None else bytes(row[0])
+
+        return await self._do(work, None, make=False)
+
+    async def sizes(self, shelf: str) -> Mapping[str, int]:
+        def work(database: sqlite3.Connection) -> dict[str, int]:
+            return dict(database.execute(_SIZES, (shelf,)).fetchall())
 
         return await self._do(work, {}, make=False)
 

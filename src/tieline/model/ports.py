@@ -231,6 +231,12 @@ class Store(Protocol):
     async def read(self, shelf: str) -> Mapping[str, bytes]:
         """Return all documents of a shelf by key, in the order in which they were first written."""
 
+    async def get(self, shelf: str, key: str) -> bytes | None:
+        """Return one document, or None if there is none with this key."""
+
+    async def sizes(self, shelf: str) -> Mapping[str, int]:
+        """Return the size in bytes of every document of a shelf by key, in the order of `read`."""
+
     async def write(self, shelf: str, key: str, data: bytes) -> None:
         """Write a document, replacing the one with the same key."""
 

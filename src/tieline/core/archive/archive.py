@@ -1,0 +1,144 @@
+"""A bounded, persistent collection of documents, each private to its owner.
+
+Documents are written to the store in the background. A document that was put can be read at once, even if it has not
+been written yet. When the archive is full, the documents that were not used for the longest time are removed.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tieline.model.ports import Store
+from tieline.tasks import Tasks
+
+MIB = 1024 * 1024
+DAY = 24 * 3600.0
+SWEEP_INTERVAL = 3600.0
+"""Seconds between two searches for expired documents."""
+
+
+class ArchiveLimits(NamedTuple):
+    """The bounds of an archive: bytes in total, bytes of one document, and seconds until a document expires."""
+
+    total: int = 256 * MIB
+    each: int = 32 * MIB
+    age: float = 30 * DAY
+
+
+class _Entry(NamedTuple):
+    created: float
+    size: int
+
+
+class _Key(NamedTuple):
+    owner: str
+    id: str
+
+
+class Archive:
+    """Stores documents by owner and id."""
+
+    def __init__(
+        self, store: Store, shelf: str, tasks: Tasks, clock: Callable[[], float], limits: ArchiveLimits | None = None
+    ) -> None:
+        self._store = store
+        self._shelf = shelf
+        self._tasks = tasks
+        self._clock = clock
+        self._limits = limits or ArchiveLimits()
+        self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
+        """The documents, the least recently used first. Those of an earlier process are added by `_list`."""
+        self._is_listed = False
+        self._unwritten: dict[_Key, bytes] = {}
+        """Documents that are being written."""
+        self._size = 0
+        self._swept_at = 0.0
+
+    async def get(self, owner: str, document_id: str) -> bytes | None:
+        """Return a document; None if there is none with this id, if it has expired, or if it has another owner."""
+        await self._list()
+        key = _Key(owner, document_id)
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        if self._is_expired(entry):
+            self._drop(key)
+            return None
+        self._entries.move_to_end(key)
+        data = self._unwritten.get(key)
+        return data if data is not None else await self._store.get(self._shelf, _name(key, entry))
+
+    def put(self, owner: str, document_id: str, data: bytes) -> bool:
+        """Store a document, replacing any earlier one with this id. Return False if it is too large."""
+        key = _Key(owner, document_id)
+        if len(data) > min(self._limits.each, self._limits.total):
+            return False
+        if key in self._entries:
+            self._drop(key)
+        entry = self._entries[key] = _Entry(self._clock(), len(data))
+        self._size += entry.size
+        self._unwritten[key] = data
+        self._tasks.start(self._write(key, entry, data), "archive")
+        self._make_room()
+        return True
+
+    async def remove(self, owner: str, document_id: str) -> bool:
+        """Remove a document. Return False if there is none with this id and owner."""
+        await self._list()
+        key = _Key(owner, document_id)
+        entry = self._entries.get(key)
+        if entry is None:
+            return False
+        self._drop(key)
+        return not self._is_expired(entry)
+
+    async def _list(self) -> None:
+        """Add the documents of an earlier process, unless that was done already."""
+        if self._is_listed:
+            return
+        sizes = await self._store.sizes(self._shelf)
+        if self._is_listed:  # by another task in the meantime
+            return
+        self._is_listed = True
+        parsed = (_parsed(name, size) for name, size in sizes.items())
+        newer, self._entries = self._entries, OrderedDict(pair for pair in parsed if pair is not None)
+        self._entries.update(newer)
+        self._size = sum(entry.size for entry in self._entries.values())
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Remove expired documents from time to time, and the least recently used ones while there are too many."""
+        now = self._clock()
+        if now - self._swept_at >= SWEEP_INTERVAL:
+            self._swept_at = now
+            for key in [key for key, entry in self._entries.items() if self._is_expired(entry)]:
+                self._drop(key)
+        while self._size > self._limits.total:
+            self._drop(next(iter(self._entries)))
+
+    def _drop(self, key: _Key) -> None:
+        entry = self._entries.pop(key)
+        self._size -= entry.size
+        self._unwritten.pop(key, None)
+        self._tasks.start(self._store.remove(self._shelf, _name(key, entry)), "archive")
+
+    async def _write(self, key: _Key, entry: _Entry, data: bytes) -> None:
+        await self._store.write(self._shelf, _name(key, entry), data)
+        if self._unwritten.get(key) is data:
+            del self._unwritten[key]
+
+    def _is_expired(self, entry: _Entry) -> bool:
+        return self._clock() - entry.created > self._limits.age
+
+
+def _name(key: _Key, entry: _Entry) -> str:
+    """Return the key of a document in the store. It contains everything that the archive has to know at start."""
+    return f"{key.owner}/{entry.created:.3f}/{key.id}"
+
+
+def _parsed(name: str, size: int) -> tuple[_Key, _Entry] | None:
+    owner, created, document_id = name.split("/", 2) if name.count("/") >= 2 else ("", "", "")
+    try:
+        return _Key(owner, document_id), _Entry(float(created), size)
+    except ValueError:
+        return None
