@@ -1,0 +1,204 @@
+"""Conversations at `/v1/conversations`: lists of items that requests can continue by the id of the conversation."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec import Raw
+
+from tieline.core.archive.archive import Archive
+from tieline.frontends.http import Exchange
+from tieline.frontends.responses.history import Context, context_of
+from tieline.frontends.responses.requests import Owners, page_of
+from tieline.model.errors import BadRequest, GatewayError
+from tieline.wire.openai_responses.stored import (
+    StoredConversation,
+    conversation_not_found,
+    item_id,
+    item_not_found,
+    read_conversation,
+    render_conversation,
+    render_deleted,
+    render_items,
+    with_ids,
+)
+from tieline.wire.shared.json import encode, parse
+
+MAX_ADDED = 20
+"""Items that one request may add."""
+MAX_METADATA = 16
+
+
+class _Changes(msgspec.Struct):
+    """The body of a request that creates or changes a conversation."""
+
+    items: list[Raw] | None = None
+    metadata: dict[str, str] | None = None
+
+
+_CHANGES = msgspec.json.Decoder(_Changes)
+
+
+class Conversations:
+    """The stored conversations of all clients."""
+
+    def __init__(self, archive: Archive, mint: Callable[[str], str], clock: Callable[[], float]) -> None:
+        self._archive = archive
+        self._mint = mint
+        self._clock = clock
+        self._in_use: set[tuple[str, str]] = set()
+
+    async def get(self, owner: str, conversation_id: str) -> StoredConversation:
+        """Return a conversation. Raise GatewayError if it is not stored."""
+        data = await self._archive.get(owner, conversation_id)
+        if data is None:
+            raise conversation_not_found(conversation_id)
+        return read_conversation(data)
+
+    def create(self, owner: str, changes: bytes) -> tuple[str, StoredConversation]:
+        """Store a new conversation; return its id and the conversation."""
+        wanted = _changes(changes)
+        items = with_ids(wanted.items or (), self._mint)
+        conversation = StoredConversation(created=int(self._clock()), metadata=wanted.metadata or {}, items=items)
+        conversation_id = self._mint("conv")
+        self._put(owner, conversation_id, conversation)
+        return conversation_id, conversation
+
+    async def update(self, owner: str, conversation_id: str, changes: bytes) -> StoredConversation:
+        """Replace the metadata of a conversation."""
+        conversation = await self.get(owner, conversation_id)
+        conversation.metadata = _changes(changes).metadata or {}
+        self._put(owner, conversation_id, conversation)
+        return conversation
+
+    async def add(self, owner: str, conversation_id: str, changes: bytes) -> list[Raw]:
+        """Append items; return them with their ids."""
+        wanted = _changes(changes).items
+        if not wanted:
+            raise BadRequest("`items`: expected an array of at least one item", "items")
+        conversation = await self.get(owner, conversation_id)
+        added = with_ids(wanted, self._mint)
+        conversation.items += added
+        self._put(owner, conversation_id, conversation)
+        return added
+
+    async def append(self, owner: str, conversation_id: str, items: Sequence[Raw]) -> None:
+        """Append the items of a response; do nothing if the conversation was removed meanwhile."""
+        data = await self._archive.get(owner, conversation_id)
+        if data is not None:
+            conversation = read_conversation(data)
+            conversation.items += items
+            self._put(owner, conversation_id, conversation)
+
+    async def remove_item(self, owner: str, conversation_id: str, removed: str) -> StoredConversation:
+        """Remove one item."""
+        conversation = await self.get(owner, conversation_id)
+        kept = [item for item in conversation.items if item_id(item) != removed]
+        if len(kept) == len(conversation.items):
+            raise item_not_found(removed, "item_id")
+        conversation.items = kept
+        self._put(owner, conversation_id, conversation)
+        return conversation
+
+    async def remove(self, owner: str, conversation_id: str) -> None:
+        """Remove a conversation. Raise GatewayError if it is not stored."""
+        if not await self._archive.remove(owner, conversation_id):
+            raise conversation_not_found(conversation_id)
+
+    async def context(self, owner: str, conversation_id: str) -> Context:
+        """Return the items of a conversation as the context of a request."""
+        return context_of((await self.get(owner, conversation_id)).items)
+
+    def claim(self, owner: str, conversation_id: str) -> None:
+        """Reserve a conversation for one response: a second one at the same time would not see the first."""
+        if (owner, conversation_id) in self._in_use:
+            raise GatewayError(
+                "bad_request",
+                "Another response is being created in this conversation. Try again when it is complete.",
+                status=409,
+                code="conversation_locked",
+            )
+        self._in_use.add((owner, conversation_id))
+
+    def release(self, owner: str, conversation_id: str) -> None:
+        """Allow the next response in a conversation."""
+        self._in_use.discard((owner, conversation_id))
+
+    def _put(self, owner: str, conversation_id: str, conversation: StoredConversation) -> None:
+        if not self._archive.put(owner, conversation_id, encode(conversation)):
+            raise GatewayError("too_large", "This conversation is too large to be stored.")
+
+
+class ConversationsFrontend:
+    """Serves `/v1/conversations` and everything below it."""
+
+    def __init__(self, conversations: Conversations, owners: Owners) -> None:
+        self._conversations = conversations
+        self._owners = owners
+
+    async def create(self, exchange: Exchange) -> None:
+        """Create a conversation, with its first items if the request has any."""
+        owner, body = self._owners.of(exchange), await exchange.body()
+        conversation_id, conversation = self._conversations.create(owner, body or b"{}")
+        await exchange.respond(200, render_conversation(conversation_id, conversation))
+
+    async def get(self, exchange: Exchange) -> None:
+        """Respond with a conversation, a page of its items, or one item."""
+        owner, path = self._owners.of(exchange), _path(exchange)
+        conversation = await self._conversations.get(owner, path[0])
+        match path[1:]:
+            case ():
+                body = render_conversation(path[0], conversation)
+            case ("items",):
+                body = render_items(conversation.items, page_of(exchange))
+            case ("items", wanted):
+                found = next((item for item in conversation.items if item_id(item) == wanted), None)
+                if found is None:
+                    raise item_not_found(wanted, "item_id")
+                body = bytes(found)
+            case _:
+                raise _nothing_there(exchange)
+        await exchange.respond(200, body)
+
+    async def post(self, exchange: Exchange) -> None:
+        """Change the metadata of a conversation, or add items to it."""
+        owner, path, changes = self._owners.of(exchange), _path(exchange), await exchange.body()
+        match path[1:]:
+            case ():
+                body = render_conversation(path[0], await self._conversations.update(owner, path[0], changes))
+            case ("items",):
+                added = await self._conversations.add(owner, path[0], changes)
+                body = render_items(added, page_of(exchange, newest_first=False))
+            case _:
+                raise _nothing_there(exchange)
+        await exchange.respond(200, body)
+
+    async def delete(self, exchange: Exchange) -> None:
+        """Remove a conversation, or one of its items."""
+        owner, path = self._owners.of(exchange), _path(exchange)
+        match path[1:]:
+            case ():
+                await self._conversations.remove(owner, path[0])
+                body = render_deleted(path[0], "conversation.deleted")
+            case ("items", wanted):
+                body = render_conversation(path[0], await self._conversations.remove_item(owner, path[0], wanted))
+            case _:
+                raise _nothing_there(exchange)
+        await exchange.respond(200, body)
+
+
+def _changes(body: bytes) -> _Changes:
+    changes = parse(_CHANGES, body)
+    if len(changes.items or ()) > MAX_ADDED:
+        raise BadRequest(f"`items`: expected at most {MAX_ADDED} items, got {len(changes.items or ())}", "items")
+    if len(changes.metadata or ()) > MAX_METADATA:
+        raise BadRequest(f"`metadata`: expected at most {MAX_METADATA} pairs", "metadata")
+    return changes
+
+
+def _path(exchange: Exchange) -> tuple[str, ...]:
+    """Return the segments of the path after `/conversations/`."""
+    return tuple(exchange.path.partition("/conversations/")[2].rstrip("/").split("/"))
+
+
+def _nothing_there(exchange: Exchange) -> GatewayError:
+    return GatewayError("not_found", f"There is nothing at {exchange.path}.")
