@@ -183,6 +183,16 @@ class AcpSettings(Value, forbid_unknown_fields=True):
     """MCP servers that a conversation can select, by name."""
 
 
+class ResponsesSettings(Value, forbid_unknown_fields=True):
+    """`[responses]`: the stored responses and conversations of the Responses API."""
+
+    store: bool = True
+    """Whether responses are stored; clients of this API ask for it unless they set `store` to false."""
+    keep_days: Annotated[float, Meta(gt=0, le=3650)] = 30.0
+    max_mib: Number = 256
+    """The size of all stored responses; the least recently used ones are removed first."""
+
+
 class WebSettings(Value, forbid_unknown_fields=True):
     """`[web]`: the web page."""
 
@@ -261,6 +271,7 @@ class Config(Value, forbid_unknown_fields=True):
     inbox: InboxSettings = InboxSettings()
     tools: ToolSettings = ToolSettings()
     acp: AcpSettings = AcpSettings()
+    responses: ResponsesSettings = ResponsesSettings()
     web: WebSettings = WebSettings()
     upstreams: Mapping[str, UpstreamSettings] = {}
     clients: Mapping[str, ClientSettings] = {}

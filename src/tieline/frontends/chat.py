@@ -30,7 +30,6 @@ CHAT = ClientProtocol(
     writer=wire.ResponseWriter,
     render=wire.render,
     render_error=wire.render_error,
-    keep_alive=wire.KEEP_ALIVE,
     request_id="x-request-id",
 )
 

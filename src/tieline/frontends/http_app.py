@@ -87,16 +87,13 @@ class PathTable:
         if shown not in self._logged and len(self._logged) < MAX_LOGGED_PATHS:
             self._logged.add(shown)
             log.warning("%s %s: nothing is served there; is the client's base URL right?", method, shown)
-        hint = ""
-        if path.startswith("/v1/responses"):
-            hint = " The Responses API is not served yet: use Chat Completions or Messages."
         served = ", ".join(
             f"{method} {served}"
             for served, methods in self._routes.items()
             for method in methods
             if served.startswith(VERSION + "/") and method not in ("HEAD", WEBSOCKET)
         )
-        return GatewayError("not_found", f"There is nothing at {shown}.{hint} These paths are served: {served}.")
+        return GatewayError("not_found", f"There is nothing at {shown}. These paths are served: {served}.")
 
 
 def _parents(path: str) -> Iterator[str]:

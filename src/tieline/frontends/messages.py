@@ -19,7 +19,6 @@ MESSAGES = ClientProtocol(
     writer=wire.ResponseWriter,
     render=wire.render,
     render_error=wire.render_error,
-    keep_alive=wire.KEEP_ALIVE,
     request_id="request-id",
 )
 

@@ -39,6 +39,9 @@ class Writer(Protocol):
     def write(self, event: Event) -> bytes: ...
     def write_all(self, batch: Batch) -> bytes: ...
 
+    def keep_alive(self) -> bytes:
+        """Return bytes that keep a silent connection open."""
+
 
 class ClientProtocol(msgspec.Struct, frozen=True):
     """The functions of one protocol that write responses. `writer` and `render` take the client's options."""
@@ -47,7 +50,6 @@ class ClientProtocol(msgspec.Struct, frozen=True):
     writer: Callable[[Any], Writer]
     render: Callable[[Reply, Any], bytes]
     render_error: RenderError
-    keep_alive: bytes
     request_id: str
     """The response header in which clients of this protocol expect the request id."""
 
@@ -68,7 +70,7 @@ class Relay:
         """Answer one request. If the client disconnects, the leg ends at once."""
         writer = protocol.writer(options) if request.stream else None
         request, client = _selecting(request, exchange), _client(exchange, protocol, profile)
-        response = self._begin(exchange, b"" if writer is None else protocol.keep_alive, writer)
+        response = self._begin(exchange, writer)
         leg: WatchedLeg | None = None
         try:
             leg = response.leg = await self._gateway.open(request, client)
@@ -93,7 +95,7 @@ class Relay:
         profile: Profile,
     ) -> None:
         """Answer one HTTP request with the replies of several concurrent legs. If one fails, the request fails."""
-        response = self._begin(exchange, b"", None)
+        response = self._begin(exchange, None)
         client = _client(exchange, protocol, profile)
         try:
             replies = await self._replies([_selecting(request, exchange) for request in requests], client)
@@ -108,7 +110,7 @@ class Relay:
 
     async def forward(self, exchange: Exchange, request: ForwardedRequest, protocol: ClientProtocol) -> None:
         """Forward a request to its upstream without translating it, and stream the answer back unchanged."""
-        response = self._begin(exchange, b"", None)
+        response = self._begin(exchange, None)
         forwarded = self._gateway.forward(replace(request, access=exchange.access))
         try:
             answer = await forwarded.open()
@@ -143,9 +145,9 @@ class Relay:
             reply = fold([event async for batch in leg for event in batch])
             return replace(reply, headers=(*reply.headers, *losses.header(leg.dropped)))
 
-    def _begin(self, exchange: Exchange, keep_alive: bytes, writer: Writer | None) -> "_OpenResponse":
+    def _begin(self, exchange: Exchange, writer: Writer | None) -> "_OpenResponse":
         loop = asyncio.get_running_loop()
-        response = _OpenResponse(exchange, keep_alive, writer, loop)
+        response = _OpenResponse(exchange, writer, loop)
         self._open.add(response)
         if self._timer is None:
             self._timer = loop.call_later(CHECK_INTERVAL, self._check, loop)
@@ -224,7 +226,6 @@ class _OpenResponse:
         "_has_left",
         "_is_closed",
         "_is_writing",
-        "_keep_alive",
         "_listener",
         "_loop",
         "_task",
@@ -237,16 +238,13 @@ class _OpenResponse:
         "writer",
     )
 
-    def __init__(
-        self, exchange: Exchange, keep_alive: bytes, writer: Writer | None, loop: asyncio.AbstractEventLoop
-    ) -> None:
+    def __init__(self, exchange: Exchange, writer: Writer | None, loop: asyncio.AbstractEventLoop) -> None:
         self.exchange = exchange
         self.writer = writer
         self.begun = False
         self.headers: Sequence[tuple[bytes, bytes]] | None = None
         self.head: Sequence[tuple[bytes, bytes]] = STREAM_HEAD
         self.leg: WatchedLeg | None = None
-        self._keep_alive = keep_alive
         self._loop = loop
         self._task = asyncio.current_task(loop)
         self._listener: asyncio.Task[None] | None = None
@@ -295,9 +293,14 @@ class _OpenResponse:
             if silent > STALL_TIMEOUT and self._task is not None:
                 self._has_left = True
                 self._task.cancel("the client reads nothing")
-        elif self._keep_alive and silent >= keep_alive:
+        elif self.writer is not None and silent >= keep_alive:
             self._wrote_at = now
-            tasks.start(self.write(self._keep_alive), "keep-alive")
+            tasks.start(self._send_keep_alive(self.writer), "keep-alive")
+
+    async def _send_keep_alive(self, writer: Writer) -> None:
+        # Written by the task that sends it: a keep-alive may be numbered, and must be in order with other events.
+        if not self._is_closed:
+            await self.write(writer.keep_alive())
 
     async def finish_cancelled(self, protocol: ClientProtocol) -> None:
         """Complete a cancelled response. Unless the client has disconnected, tell it that the gateway is stopping."""

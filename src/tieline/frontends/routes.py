@@ -36,6 +36,7 @@ def build_http_app(
     *,
     guard: Guard,
     clock: Callable[[], float],
+    responses: Routes,
     limit: int,
     bodies: BodyBudget,
     hello: Hello,
@@ -61,6 +62,7 @@ def build_http_app(
     routes = {
         **apis,
         "/v1/messages/count_tokens": {"POST": Route(messages.count_tokens, anthropic_)},
+        **responses,
         **{f"/v1/{name}": {"POST": Route(forwarding_endpoint(relay, name), openai)} for name in ENDPOINTS},
         "/v1/models": {"GET": Route(models.list, openai)},
         "/v1/models/*": {"GET": Route(models.one, openai)},

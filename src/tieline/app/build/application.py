@@ -19,6 +19,7 @@ from tieline.app.build.ids import leg_ids
 from tieline.app.build.keys import client_keys, named_keys
 from tieline.app.build.model_families import FAMILIES
 from tieline.app.build.page_context import PageContext
+from tieline.app.build.responses import build_archives, new_object_id
 from tieline.app.build.startup_text import NEEDS_KEY, StartupText
 from tieline.app.build.status import BackendStatus
 from tieline.app.config import ClientSettings, Config
@@ -39,9 +40,10 @@ from tieline.frontends.keyless import Keyless
 from tieline.frontends.keys import NamedKey
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import Relay
+from tieline.frontends.responses.routes import responses_routes
 from tieline.frontends.routes import build_http_app, build_tunnel_app
 from tieline.frontends.status import Hello
-from tieline.model.ports import Backend
+from tieline.model.ports import Backend, Store
 from tieline.net.client.http import HttpClient, Proxies
 from tieline.net.memory import trim
 from tieline.net.server import socket_owner
@@ -89,6 +91,7 @@ class App:
     backends: Mapping[str, Backend]
     client: HttpClient
     tasks: Tasks
+    store: Store
     startup: StartupText
     tools: "GuardedTools | None" = None
     """The gateway's own tools, if they are enabled."""
@@ -109,6 +112,7 @@ class App:
             await self.lazy_page.made.aclose()
         await self.gateway.aclose()
         await self.tasks.aclose()
+        await self.store.aclose()
         for backend in self.backends.values():
             await backend.aclose()
         await self.client.aclose()
@@ -174,13 +178,15 @@ def build(
         is_simulated=cursor_token is not None,
     )
     page = LazyObject(build_page, context) if config.web.enabled else None
+    profiles = _profiles(config, env, has_named_keys=bool(named))
+    archives, store = build_archives(config.responses, env, tasks)
     startup = StartupText(config, backends.statuses, aliases, guard.has_keys, source)
     relay = Relay(gateway, tasks, keep_alive=config.server.keep_alive)
     bodies = BodyBudget(trim=trim)
     asgi = build_http_app(
         gateway,
         relay,
-        _profiles(config, env, has_named_keys=bool(named)),
+        profiles,
         InboxFrontend(
             gateway.inbox,
             tasks,
@@ -191,6 +197,17 @@ def build(
         ),
         guard=guard,
         clock=time.time,
+        responses=responses_routes(
+            gateway,
+            relay,
+            profiles,
+            archives,
+            guard,
+            tasks,
+            clock=time.time,
+            mint=new_object_id,
+            keep_alive=config.server.keep_alive,
+        ),
         limit=config.server.max_body_mib * MIB,
         bodies=bodies,
         hello=Hello(guard, startup.text, NEEDS_KEY),
@@ -203,6 +220,7 @@ def build(
         backends.by_name,
         client,
         tasks,
+        store,
         startup,
         tools,
         page,

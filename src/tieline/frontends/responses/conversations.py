@@ -1,6 +1,7 @@
 """Conversations at `/v1/conversations`: lists of items that requests can continue by the id of the conversation."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -38,17 +39,35 @@ class _Changes(msgspec.Struct):
 _CHANGES = msgspec.json.Decoder(_Changes)
 
 
+class Claim(NamedTuple):
+    """A conversation that is reserved for one response."""
+
+    owner: str
+    id: str
+    conversation: StoredConversation
+
+    def context(self) -> Context:
+        """Return the conversation as the context of a request."""
+        return context_of(self.conversation.items)
+
+
 class Conversations:
     """The stored conversations of all clients."""
 
-    def __init__(self, archive: Archive, mint: Callable[[str], str], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, archive: Archive, mint: Callable[[str], str], clock: Callable[[], float], *, is_storing: bool = True
+    ) -> None:
         self._archive = archive
+        self._is_storing = is_storing
         self._mint = mint
         self._clock = clock
-        self._in_use: set[tuple[str, str]] = set()
+        self._claims: dict[tuple[str, str], Claim] = {}
 
     async def get(self, owner: str, conversation_id: str) -> StoredConversation:
         """Return a conversation. Raise GatewayError if it is not stored."""
+        claim = self._claims.get((owner, conversation_id))
+        if claim is not None:
+            return claim.conversation
         data = await self._archive.get(owner, conversation_id)
         if data is None:
             raise conversation_not_found(conversation_id)
@@ -56,6 +75,9 @@ class Conversations:
 
     def create(self, owner: str, changes: bytes) -> tuple[str, StoredConversation]:
         """Store a new conversation; return its id and the conversation."""
+        if not self._is_storing:
+            message = "This gateway stores no conversations: `store` under [responses] is off in its configuration."
+            raise BadRequest(message)
         wanted = _changes(changes)
         items = with_ids(wanted.items or (), self._mint)
         conversation = StoredConversation(created=int(self._clock()), metadata=wanted.metadata or {}, items=items)
@@ -81,14 +103,6 @@ class Conversations:
         self._put(owner, conversation_id, conversation)
         return added
 
-    async def append(self, owner: str, conversation_id: str, items: Sequence[Raw]) -> None:
-        """Append the items of a response; do nothing if the conversation was removed meanwhile."""
-        data = await self._archive.get(owner, conversation_id)
-        if data is not None:
-            conversation = read_conversation(data)
-            conversation.items += items
-            self._put(owner, conversation_id, conversation)
-
     async def remove_item(self, owner: str, conversation_id: str, removed: str) -> StoredConversation:
         """Remove one item."""
         conversation = await self.get(owner, conversation_id)
@@ -101,27 +115,37 @@ class Conversations:
 
     async def remove(self, owner: str, conversation_id: str) -> None:
         """Remove a conversation. Raise GatewayError if it is not stored."""
+        self._claims.pop((owner, conversation_id), None)
         if not await self._archive.remove(owner, conversation_id):
             raise conversation_not_found(conversation_id)
 
-    async def context(self, owner: str, conversation_id: str) -> Context:
-        """Return the items of a conversation as the context of a request."""
-        return context_of((await self.get(owner, conversation_id)).items)
+    async def claim(self, owner: str, conversation_id: str) -> "Claim":
+        """Reserve a conversation for one response: a second one at the same time would not see the first.
 
-    def claim(self, owner: str, conversation_id: str) -> None:
-        """Reserve a conversation for one response: a second one at the same time would not see the first."""
-        if (owner, conversation_id) in self._in_use:
+        Raise GatewayError if it is reserved already, or not stored.
+        """
+        conversation = await self.get(owner, conversation_id)
+        if (owner, conversation_id) in self._claims:
             raise GatewayError(
                 "bad_request",
                 "Another response is being created in this conversation. Try again when it is complete.",
                 status=409,
                 code="conversation_locked",
             )
-        self._in_use.add((owner, conversation_id))
+        claim = self._claims[owner, conversation_id] = Claim(owner, conversation_id, conversation)
+        return claim
 
-    def release(self, owner: str, conversation_id: str) -> None:
-        """Allow the next response in a conversation."""
-        self._in_use.discard((owner, conversation_id))
+    def complete(self, claim: "Claim", items: Sequence[Raw]) -> None:
+        """Append the items of the response that a conversation was reserved for, and release it."""
+        if self._claims.get((claim.owner, claim.id)) is claim:
+            claim.conversation.items += items
+            self._put(claim.owner, claim.id, claim.conversation)
+        self.release(claim)
+
+    def release(self, claim: "Claim") -> None:
+        """Allow the next response in a conversation. Does nothing if it was released before."""
+        if self._claims.get((claim.owner, claim.id)) is claim:
+            del self._claims[claim.owner, claim.id]
 
     def _put(self, owner: str, conversation_id: str, conversation: StoredConversation) -> None:
         if not self._archive.put(owner, conversation_id, encode(conversation)):

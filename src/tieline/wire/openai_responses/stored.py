@@ -60,7 +60,8 @@ class CreateRequest:
 
     def __init__(self, body: bytes) -> None:
         """Read the fields about stored responses. Raise BadRequest with the path of the field that is wrong."""
-        self._members = parse_object(body)
+        self.fields = parse_object(body)
+        """The top-level fields of the request."""
         shape = parse(_CREATE, body)
         self.body = body
         self.model = shape.model or ""
@@ -83,7 +84,7 @@ class CreateRequest:
 
     def items(self) -> list[Raw]:
         """Return the items of `input`; a string is one message of the user."""
-        raw = self._members.get("input", Raw(b"null"))
+        raw = self.fields.get("input", Raw(b"null"))
         text = bytes(raw).lstrip()
         if text.startswith(b'"'):
             content = parse(_TEXT, raw, "input")
@@ -97,7 +98,7 @@ class CreateRequest:
     def completed(self, items: Sequence[Raw], model: str = "") -> bytes:
         """Return the body with the whole conversation as `input`. `model` is used if the request names none."""
         members: dict[str, Any] = {
-            name: value for name, value in self._members.items() if name not in ("previous_response_id", "conversation")
+            name: value for name, value in self.fields.items() if name not in ("previous_response_id", "conversation")
         }
         if not self.model and model:
             members["model"] = model
@@ -156,10 +157,16 @@ class StoredResponse(msgspec.Struct, kw_only=True):
         """The model that answered."""
         return _OUTPUT.decode(self.response).model or ""
 
+    @property
+    def is_background(self) -> bool:
+        """Whether the response was created in the background."""
+        return bool(_OUTPUT.decode(self.response).background)
+
 
 class _Output(msgspec.Struct):
     output: list[Raw] = []
     model: str | None = None
+    background: bool | None = None
 
 
 _OUTPUT = msgspec.json.Decoder(_Output)

@@ -1,0 +1,37 @@
+"""Build the archives of the Responses API."""
+
+import secrets
+import time
+from collections.abc import Mapping
+
+from tieline.app.config import ResponsesSettings
+from tieline.app.folders import state_folder
+from tieline.app.store import DiskStore, MemoryStore
+from tieline.core.archive.archive import DAY, MIB, Archive, ArchiveLimits
+from tieline.frontends.responses.routes import ResponseArchives
+from tieline.model.ports import Store
+from tieline.tasks import Tasks
+
+FOLDER = "responses"
+MAX_ITEM_MIB = 32
+"""Size of the table that maps the ids of items to responses."""
+
+
+def build_archives(settings: ResponsesSettings, env: Mapping[str, str], tasks: Tasks) -> tuple[ResponseArchives, Store]:
+    """Return the archives, and the store that must be closed in the end."""
+    folder = state_folder(env)
+    store: Store = MemoryStore() if folder is None or not settings.store else DiskStore(folder / FOLDER)
+    age, total = settings.keep_days * DAY, settings.max_mib * MIB
+    limits = ArchiveLimits(total=total, each=min(total, 32 * MIB), age=age)
+    archives = ResponseArchives(
+        Archive(store, "responses", tasks, time.time, limits),
+        Archive(store, "items", tasks, time.time, limits._replace(total=MAX_ITEM_MIB * MIB)),
+        Archive(store, "conversations", tasks, time.time, limits),
+        is_storing=settings.store,
+    )
+    return archives, store
+
+
+def new_object_id(prefix: str) -> str:
+    """Return a random id such as `resp_…`."""
+    return f"{prefix}_{secrets.token_hex(20)}"

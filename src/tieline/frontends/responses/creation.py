@@ -1,0 +1,188 @@
+"""Prepare requests that create a response, and store the response when it is complete.
+
+The same for HTTP, WebSocket and background: a request that continues a stored response or a conversation gets its whole
+history, one that asks for a compaction becomes a request for a summary.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
+
+from tieline.core.legs.gateway import Gateway
+from tieline.frontends.profiles import Profile
+from tieline.frontends.responses.conversations import Claim, Conversations
+from tieline.frontends.responses.history import NO_CONTEXT, Context, ResponseHistory, continued
+from tieline.model.errors import GatewayError
+from tieline.model.events import Batch, Event
+from tieline.model.request import Request
+from tieline.wire import openai_responses as wire
+from tieline.wire.openai_responses.stored import CreateRequest, StoredResponse, with_ids
+
+log = logging.getLogger("tieline")
+
+NO_CONTEXTS: Mapping[str, Context] = {}
+
+
+class _Id(msgspec.Struct):
+    id: str = ""
+
+
+_ID = msgspec.json.Decoder(_Id)
+
+
+class Creation(NamedTuple):
+    """A request to create a response, ready to be answered."""
+
+    owner: str
+    create: CreateRequest
+    request: Request
+    options: wire.Options
+    context: Context
+    """The conversation before the request."""
+    items: Sequence[Raw] | None
+    """The new items; None if they are all of the input, and the input was not changed."""
+    claim: Claim | None = None
+    """The conversation that the response will be added to."""
+
+    def input(self) -> Sequence[Raw]:
+        """Return the items that the response answers."""
+        return self.create.items() if self.items is None else self.items
+
+
+class ResponseCreator:
+    """Prepares requests and stores their responses."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        history: ResponseHistory,
+        conversations: Conversations,
+        *,
+        clock: Callable[[], float],
+        mint: Callable[[str], str],
+        is_storing: bool,
+    ) -> None:
+        self._gateway = gateway
+        self._history = history
+        self._conversations = conversations
+        self._clock = clock
+        self._mint = mint
+        self._is_storing = is_storing
+
+    async def prepare(
+        self, owner: str, body: bytes, profile: Profile, contexts: Mapping[str, Context] = NO_CONTEXTS
+    ) -> Creation:
+        """Return a request with its whole history. `contexts` are unstored responses that it may continue, by id.
+
+        Raise GatewayError if the request is invalid, or if it refers to something that is not stored. Each creation
+        must be ended with `release`.
+        """
+        create = CreateRequest(body)
+        if create.conversation is None:
+            context = await self._context(owner, create, contexts)
+            return await self._prepared(owner, create, profile, context)
+        claim = await self._conversations.claim(owner, create.conversation)
+        try:
+            return (await self._prepared(owner, create, profile, claim.context()))._replace(claim=claim)
+        except BaseException:
+            self._conversations.release(claim)
+            raise
+
+    def finished(self, creation: Creation, response: bytes) -> None:
+        """Store a complete response, if it is to be stored, and add it to its conversation."""
+        create, claim = creation.create, creation.claim
+        is_stored = create.is_stored and self._is_storing
+        if not is_stored and claim is None:
+            return
+        items = with_ids(creation.input(), self._mint)
+        stored = StoredResponse(response=Raw(response), input=items, previous=create.previous)
+        response_id = _ID.decode(response).id
+        if is_stored and not self._history.store(creation.owner, response_id, stored):
+            log.warning("%s is too large to be stored; requests cannot continue it by its id", response_id)
+        if claim is not None:
+            self._conversations.complete(claim, [*items, *stored.output()])
+
+    def release(self, creation: Creation) -> None:
+        """Allow the next response in the conversation of a request, however the request ended."""
+        if creation.claim is not None:
+            self._conversations.release(creation.claim)
+
+    def writer(self, creation: Creation) -> "StoringWriter":
+        """Return the writer of a streamed response, which is stored before the client receives its end."""
+        return StoringWriter(wire.ResponseWriter(creation.options), lambda response: self.finished(creation, response))
+
+    async def _prepared(self, owner: str, create: CreateRequest, profile: Profile, context: Context) -> Creation:
+        items, request = None, None
+        if context is NO_CONTEXT:
+            try:
+                request = wire.parse_request(create.body, self._gateway.conversations)
+            except GatewayError as error:
+                if error.kind != "not_found":  # an item that the request refers to
+                    raise
+        if request is None:
+            items = await self._history.resolved(owner, create.items(), context)
+            body = create.completed((*context.items, *items), context.model)
+            request = wire.parse_request(body, self._gateway.conversations)
+        options = self._options(create, request, profile)
+        if wire.wants_compaction(request):
+            request, options = wire.summary_request(request), replace(options, compaction=True)
+        if options.arguments == "incremental" and request.tools:
+            request = replace(request, incremental_calls=True)
+        return Creation(owner, create, request, options, context, items)
+
+    async def _context(self, owner: str, create: CreateRequest, contexts: Mapping[str, Context]) -> Context:
+        if create.previous is None:
+            return NO_CONTEXT
+        return contexts.get(create.previous) or await self._history.context(owner, create.previous)
+
+    def _options(self, create: CreateRequest, request: Request, profile: Profile) -> wire.Options:
+        fields = create.fields
+        return wire.Options(
+            created=int(self._clock()),
+            now=self._clock,
+            response_id=self._mint("resp"),
+            model=request.model,
+            echo=wire.echo_of(fields),
+            tools=wire.offered_tools(request.tools) if request.tools else {},
+            # A stored response keeps the signatures of its thinking, for the request that continues it.
+            encrypted=wire.wants_encrypted(fields) or (create.is_stored and self._is_storing),
+            arguments=profile.arguments or "incremental",
+        )
+
+
+def context_after(creation: Creation, response: bytes) -> Context:
+    """Return the conversation including the response to a request."""
+    return continued(creation.context, creation.input(), response)
+
+
+class StoringWriter:
+    """Writes a response as server-sent events. It calls `finished` with the whole response before the end is sent."""
+
+    def __init__(self, writer: wire.ResponseWriter, finished: Callable[[bytes], None]) -> None:
+        self._writer = writer
+        self._finished: Callable[[bytes], None] | None = finished
+
+    @property
+    def response(self) -> bytes:
+        """The complete response as JSON, once it has ended."""
+        return self._writer.response
+
+    def write(self, event: Event) -> bytes:
+        return self._checked(self._writer.write(event))
+
+    def write_all(self, batch: Batch) -> bytes:
+        return self._checked(self._writer.write_all(batch))
+
+    def keep_alive(self) -> bytes:
+        return self._writer.keep_alive()
+
+    def _checked(self, written: bytes) -> bytes:
+        finished = self._finished
+        if finished is not None and self._writer.response:
+            self._finished = None
+            finished(self._writer.response)
+        return written

@@ -1,0 +1,176 @@
+"""OpenAI's Responses at `POST /v1/responses`, and the stored responses below that path."""
+
+from collections.abc import Callable
+from functools import partial
+
+from msgspec.structs import replace
+
+from tieline.core.legs.gateway import Gateway
+from tieline.frontends.http import Exchange
+from tieline.frontends.profiles import Profiles
+from tieline.frontends.relay import ClientProtocol, Relay, Writer
+from tieline.frontends.responses.background import BackgroundResponses
+from tieline.frontends.responses.creation import Creation, ResponseCreator
+from tieline.frontends.responses.history import ResponseHistory
+from tieline.frontends.responses.requests import Owners, page_of, query_of
+from tieline.model.errors import BadRequest, GatewayError
+from tieline.model.events import Reply
+from tieline.wire import openai_responses as wire
+from tieline.wire.openai_responses.stored import (
+    render_deleted,
+    render_input_tokens,
+    render_items,
+    response_not_found,
+)
+
+RESPONSES = ClientProtocol(
+    name="responses",
+    writer=wire.ResponseWriter,
+    render=wire.render,
+    render_error=wire.render_error,
+    request_id="x-request-id",
+)
+
+
+class ResponsesFrontend:
+    """Serves responses over HTTP."""
+
+    def __init__(
+        self,
+        relay: Relay,
+        profiles: Profiles,
+        gateway: Gateway,
+        creator: ResponseCreator,
+        history: ResponseHistory,
+        background: BackgroundResponses,
+        owners: Owners,
+    ) -> None:
+        self._relay = relay
+        self._profiles = profiles
+        self._gateway = gateway
+        self._creator = creator
+        self._history = history
+        self._background = background
+        self._owners = owners
+
+    async def create(self, exchange: Exchange) -> None:
+        """Create a response: whole, streamed, or in the background."""
+        creation = await self._prepared(exchange, await exchange.body())
+        if creation.create.is_background:
+            await self._background.start(exchange, creation)
+            return
+        try:
+            writer, render = partial(self._creator.writer, creation), partial(_render, self._creator, creation)
+            await self._serve(exchange, creation, writer, render)
+        finally:
+            self._creator.release(creation)
+
+    async def get(self, exchange: Exchange) -> None:
+        """Respond with a stored response or its events, or with a page of the items it answered."""
+        owner, (response_id, *below) = self._owners.of(exchange), _path(exchange)
+        if not below:
+            if query_of(exchange).get("stream") == ["true"]:
+                await self._background.follow(exchange, owner, response_id)
+                return
+            running = self._background.snapshot(owner, response_id)
+            if running is not None:
+                await exchange.respond(200, running)
+                return
+        stored = await self._history.get(owner, response_id)
+        if stored is None:
+            raise response_not_found(response_id)
+        if not below:
+            await exchange.respond(200, bytes(stored.response))
+        elif below == ["input_items"]:
+            items = stored.input
+            if stored.previous is not None:
+                items = [*(await self._history.context(owner, stored.previous)).items, *items]
+            await exchange.respond(200, render_items(items, page_of(exchange)))
+        else:
+            raise _nothing_there(exchange)
+
+    async def delete(self, exchange: Exchange) -> None:
+        """Remove a stored response. One that is still being created is cancelled first."""
+        owner, (response_id, *below) = self._owners.of(exchange), _path(exchange)
+        if below:
+            raise _nothing_there(exchange)
+        was_running = await self._background.cancel(owner, response_id) is not None
+        if not await self._history.remove(owner, response_id) and not was_running:
+            raise response_not_found(response_id)
+        await exchange.respond(200, render_deleted(response_id, "response"))
+
+    async def post(self, exchange: Exchange) -> None:
+        """Serve the actions below `/v1/responses`: compact, input_tokens, and cancel for one response."""
+        match _path(exchange):
+            case ["compact"]:
+                await self._compact(exchange)
+            case ["input_tokens"]:
+                await self._count(exchange)
+            case [response_id, "cancel"]:
+                await self._cancel(exchange, response_id)
+            case _:
+                raise _nothing_there(exchange)
+
+    async def _prepared(self, exchange: Exchange, body: bytes) -> Creation:
+        profile = self._profiles.common or self._profiles.of(exchange)
+        return await self._creator.prepare(self._owners.of(exchange), body, profile)
+
+    async def _serve(
+        self,
+        exchange: Exchange,
+        creation: Creation,
+        writer: Callable[[], Writer],
+        render: Callable[[Reply, wire.Options], bytes],
+    ) -> None:
+        """Answer a request with a leg of the gateway."""
+        protocol = replace(RESPONSES, writer=lambda _: writer(), render=render)
+        profile = self._profiles.common or self._profiles.of(exchange)
+        await self._relay.serve(exchange, creation.request, protocol, creation.options, profile)
+
+    async def _compact(self, exchange: Exchange) -> None:
+        """Respond with the conversation compacted: a summary in the place of its items."""
+        creation = await self._prepared(exchange, await exchange.body())
+        options = replace(creation.options, compaction=True)
+        request = replace(wire.summary_request(creation.request), stream=False)
+        try:
+            summary = creation._replace(request=request, options=options)
+            await self._serve(exchange, summary, partial(wire.ResponseWriter, options), wire.render_compaction)
+        finally:
+            self._creator.release(creation)
+
+    async def _count(self, exchange: Exchange) -> None:
+        """Respond with the number of tokens of a request; a header says whether it is an estimate."""
+        creation = await self._prepared(exchange, await exchange.body())
+        self._creator.release(creation)
+        count = await self._gateway.count(creation.request)
+        source = b"estimated" if count.is_estimated else b"upstream"
+        await exchange.respond(200, render_input_tokens(count.tokens), headers=[(b"x-tieline-token-count", source)])
+
+    async def _cancel(self, exchange: Exchange, response_id: str) -> None:
+        """Cancel a background response, and respond with it. Cancelling a finished one changes nothing."""
+        owner = self._owners.of(exchange)
+        body = await self._background.cancel(owner, response_id)
+        if body is None:
+            stored = await self._history.get(owner, response_id)
+            if stored is None:
+                raise response_not_found(response_id)
+            if not stored.is_background:
+                raise BadRequest("Only responses with `background: true` can be cancelled.", "response_id")
+            body = bytes(stored.response)
+        await exchange.respond(200, body)
+
+
+def _render(creator: ResponseCreator, creation: Creation, reply: Reply, options: wire.Options) -> bytes:
+    """Return a whole response, after storing it."""
+    response = wire.render(reply, options)
+    creator.finished(creation, response)
+    return response
+
+
+def _path(exchange: Exchange) -> list[str]:
+    """Return the segments of the path after `/responses/`."""
+    return exchange.path.partition("/responses/")[2].rstrip("/").split("/")
+
+
+def _nothing_there(exchange: Exchange) -> GatewayError:
+    return GatewayError("not_found", f"There is nothing at {exchange.path}.")

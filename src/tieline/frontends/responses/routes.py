@@ -1,0 +1,70 @@
+"""Build the Responses API: its parts and its routes."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tieline.core.archive.archive import Archive
+from tieline.core.legs.gateway import Gateway
+from tieline.frontends.guard import Guard
+from tieline.frontends.http_app import Route, Routes
+from tieline.frontends.profiles import Profiles
+from tieline.frontends.relay import Relay
+from tieline.frontends.responses.background import BackgroundResponses
+from tieline.frontends.responses.conversations import Conversations, ConversationsFrontend
+from tieline.frontends.responses.creation import ResponseCreator
+from tieline.frontends.responses.endpoint import ResponsesFrontend
+from tieline.frontends.responses.history import ResponseHistory
+from tieline.frontends.responses.requests import Owners
+from tieline.frontends.responses.socket import ResponsesSocket
+from tieline.tasks import Tasks
+from tieline.wire.openai_responses import render_error
+
+
+class ResponseArchives(NamedTuple):
+    """Where responses, the ids of their items, and conversations are stored."""
+
+    responses: Archive
+    items: Archive
+    conversations: Archive
+    is_storing: bool = True
+    """Whether responses are stored at all; if not, requests cannot refer to earlier ones, except on a WebSocket."""
+
+
+def responses_routes(
+    gateway: Gateway,
+    relay: Relay,
+    profiles: Profiles,
+    archives: ResponseArchives,
+    guard: Guard,
+    tasks: Tasks,
+    *,
+    clock: Callable[[], float],
+    mint: Callable[[str], str],
+    keep_alive: float,
+) -> Routes:
+    """Return the routes of the Responses API. `mint` makes a random id with a prefix."""
+    owners = Owners(guard)
+    history = ResponseHistory(archives.responses, archives.items)
+    conversations = Conversations(archives.conversations, mint, clock, is_storing=archives.is_storing)
+    creator = ResponseCreator(gateway, history, conversations, clock=clock, mint=mint, is_storing=archives.is_storing)
+    background = BackgroundResponses(gateway, creator, history, tasks)
+    responses = ResponsesFrontend(relay, profiles, gateway, creator, history, background, owners)
+    stored = ConversationsFrontend(conversations, owners)
+    socket = ResponsesSocket(gateway, profiles, creator, owners, keep_alive=keep_alive)
+    return {
+        "/v1/responses": {
+            "POST": Route(responses.create, render_error),
+            "WEBSOCKET": Route(socket.serve, render_error),
+        },
+        "/v1/responses/*": {
+            "GET": Route(responses.get, render_error),
+            "POST": Route(responses.post, render_error),
+            "DELETE": Route(responses.delete, render_error),
+        },
+        "/v1/conversations": {"POST": Route(stored.create, render_error)},
+        "/v1/conversations/*": {
+            "GET": Route(stored.get, render_error),
+            "POST": Route(stored.post, render_error),
+            "DELETE": Route(stored.delete, render_error),
+        },
+    }

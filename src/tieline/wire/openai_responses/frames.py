@@ -1,0 +1,39 @@
+"""Events of a stream outside of server-sent events: in WebSocket messages, and in stored logs."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from tieline.model.errors import GatewayError
+from tieline.wire.openai_responses.errors import render_error
+from tieline.wire.shared.json import encode
+
+_CREATED = b"response.created"
+_MEMBERS = msgspec.json.Decoder(dict[str, Raw])
+
+
+def events_in(written: bytes) -> list[bytes]:
+    """Return the events in whole server-sent events, as the JSON of each."""
+    return [line[5:].strip() for line in written.split(b"\n") if line.startswith(b"data:")]
+
+
+def with_stream_id(event: bytes, stream_id: str) -> bytes:
+    """Return an event with the id of the stream it belongs to."""
+    return b'%b,"stream_id":%b}' % (event.rstrip()[:-1], encode(stream_id))
+
+
+def error_frame(error: GatewayError) -> bytes:
+    """Return an error as a message on a WebSocket."""
+    body: dict[str, Any] = msgspec.json.decode(render_error(error))
+    return encode({"type": "error", "status": error.status, **body})
+
+
+def begun_response(written: bytes) -> bytes:
+    """Return the response in the first event of a stream, as JSON."""
+    return bytes(_MEMBERS.decode(events_in(written)[0])["response"])
+
+
+def with_status(response: bytes, status: str) -> bytes:
+    """Return a response with another status."""
+    return encode({**_MEMBERS.decode(response), "status": status})
