@@ -8,6 +8,7 @@ different `stream_id`s run at the same time, those with the same one after anoth
 import asyncio
 from collections import deque
 from contextlib import aclosing
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.leg import LegClient
 from tieline.frontends.bodies import COUNT_ABOVE, check_values
-from tieline.frontends.http import Exchange, WebSocket
+from tieline.frontends.http import Exchange
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.responses.creation import Creation, ResponseCreator, StoringWriter, context_after
 from tieline.frontends.responses.history import Context
@@ -100,7 +101,7 @@ class _Session:
 
     def __init__(
         self,
-        socket: WebSocket,
+        socket: Any,
         gateway: Gateway,
         creator: ResponseCreator,
         profile: Profile,
