@@ -117,7 +117,10 @@ class ResponseCreator:
 
     async def _prepared(self, owner: str, create: CreateRequest, profile: Profile, context: Context) -> Creation:
         items, request = None, None
-        if context is NO_CONTEXT:
+        if not create.generates and not context.items and not create.items():
+            # A client may announce a conversation before it has a message.
+            request = Request(model=create.model, messages=(), protocol=wire.PROTOCOL)
+        elif context is NO_CONTEXT:
             try:
                 request = wire.parse_request(create.body, self._gateway.conversations)
             except GatewayError as error:

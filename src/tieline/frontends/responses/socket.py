@@ -8,7 +8,6 @@ different `stream_id`s run at the same time, those with the same one after anoth
 import asyncio
 from collections import deque
 from contextlib import aclosing
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -16,7 +15,7 @@ from msgspec.structs import replace
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.leg import LegClient
 from tieline.frontends.bodies import COUNT_ABOVE, check_values
-from tieline.frontends.http import Exchange
+from tieline.frontends.http import Exchange, WebSocket
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.responses.creation import Creation, ResponseCreator, StoringWriter, context_after
 from tieline.frontends.responses.history import Context
@@ -101,7 +100,7 @@ class _Session:
 
     def __init__(
         self,
-        socket: Any,
+        socket: WebSocket,
         gateway: Gateway,
         creator: ResponseCreator,
         profile: Profile,
