@@ -4,6 +4,7 @@ Documents are written to the store in the background. A document that was put ca
 been written yet. When the archive is full, the documents that were not used for the longest time are removed.
 """
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple
@@ -18,11 +19,15 @@ SWEEP_INTERVAL = 3600.0
 
 
 class ArchiveLimits(NamedTuple):
-    """The bounds of an archive: bytes in total, bytes of one document, and seconds until a document expires."""
+    """The bounds of an archive: bytes in total, bytes of one document, seconds until it expires, and their number.
+
+    The number bounds the memory of the index, which has all documents; their content is in the store.
+    """
 
     total: int = 256 * MIB
     each: int = 32 * MIB
     age: float = 30 * DAY
+    count: int = 50_000
 
 
 class _Entry(NamedTuple):
@@ -49,8 +54,9 @@ class Archive:
         self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
         """The documents, the least recently used first. Those of an earlier process are added by `_list`."""
         self._is_listed = False
-        self._unwritten: dict[_Key, bytes] = {}
-        """Documents that are being written."""
+        self._unwritten: dict[str, bytes | None] = {}
+        """Changes that the store does not have yet, by the name of the document; None if it is to be removed."""
+        self._writer: asyncio.Task[None] | None = None
         self._size = 0
         self._swept_at = 0.0
 
@@ -65,20 +71,30 @@ class Archive:
             self._drop(key)
             return None
         self._entries.move_to_end(key)
-        data = self._unwritten.get(key)
-        return data if data is not None else await self._store.get(self._shelf, _name(key, entry))
+        name = _name(key, entry)
+        data = self._unwritten.get(name)
+        return data if data is not None else await self._store.get(self._shelf, name)
+
+    def touch(self, owner: str, document_id: str) -> bool:
+        """Mark a document as used. Return False if `get` would not return it.
+
+        Documents of an earlier process are known only after the first `get`.
+        """
+        key = _Key(owner, document_id)
+        entry = self._entries.get(key)
+        if entry is None or self._is_expired(entry):
+            return False
+        self._entries.move_to_end(key)
+        return True
 
     def put(self, owner: str, document_id: str, data: bytes) -> bool:
         """Store a document, replacing any earlier one with this id. Return False if it is too large."""
         key = _Key(owner, document_id)
         if len(data) > min(self._limits.each, self._limits.total):
             return False
-        if key in self._entries:
-            self._drop(key)
-        entry = self._entries[key] = _Entry(self._clock(), len(data))
-        self._size += entry.size
-        self._unwritten[key] = data
-        self._tasks.start(self._write(key, entry, data), "archive")
+        entry = _Entry(self._clock(), len(data))
+        self._add(key, entry)
+        self._change(_name(key, entry), data)
         self._make_room()
         return True
 
@@ -92,6 +108,12 @@ class Archive:
         self._drop(key)
         return not self._is_expired(entry)
 
+    async def aclose(self) -> None:
+        """Wait until all changes are in the store."""
+        if self._writer is not None:
+            await asyncio.wait([self._writer])
+        await self._write()
+
     async def _list(self) -> None:
         """Add the documents of an earlier process, unless that was done already."""
         if self._is_listed:
@@ -100,11 +122,22 @@ class Archive:
         if self._is_listed:  # by another task in the meantime
             return
         self._is_listed = True
-        parsed = (_parsed(name, size) for name, size in sizes.items())
-        newer, self._entries = self._entries, OrderedDict(pair for pair in parsed if pair is not None)
-        self._entries.update(newer)
-        self._size = sum(entry.size for entry in self._entries.values())
+        newer, self._entries, self._size = self._entries, OrderedDict(), 0
+        for name, size in sizes.items():
+            key, entry = _parsed(name, size)
+            if entry is None:
+                self._change(name, None)
+            elif key not in newer:
+                self._add(key, entry)
+        for key, entry in newer.items():
+            self._add(key, entry)
         self._make_room()
+
+    def _add(self, key: _Key, entry: _Entry) -> None:
+        if key in self._entries:
+            self._drop(key)
+        self._entries[key] = entry
+        self._size += entry.size
 
     def _make_room(self) -> None:
         """Remove expired documents from time to time, and the least recently used ones while there are too many."""
@@ -113,19 +146,29 @@ class Archive:
             self._swept_at = now
             for key in [key for key, entry in self._entries.items() if self._is_expired(entry)]:
                 self._drop(key)
-        while self._size > self._limits.total:
+        while self._size > self._limits.total or len(self._entries) > self._limits.count:
             self._drop(next(iter(self._entries)))
 
     def _drop(self, key: _Key) -> None:
         entry = self._entries.pop(key)
         self._size -= entry.size
-        self._unwritten.pop(key, None)
-        self._tasks.start(self._store.remove(self._shelf, _name(key, entry)), "archive")
+        self._change(_name(key, entry), None)
 
-    async def _write(self, key: _Key, entry: _Entry, data: bytes) -> None:
-        await self._store.write(self._shelf, _name(key, entry), data)
-        if self._unwritten.get(key) is data:
-            del self._unwritten[key]
+    def _change(self, name: str, data: bytes | None) -> None:
+        self._unwritten[name] = data
+        if self._writer is None or self._writer.done():
+            self._writer = self._tasks.start(self._write(), "archive")
+
+    async def _write(self) -> None:
+        """Write all changes, one after another."""
+        while self._unwritten:
+            name, data = next(iter(self._unwritten.items()))
+            if data is None:
+                await self._store.remove(self._shelf, name)
+            else:
+                await self._store.write(self._shelf, name, data)
+            if self._unwritten.get(name) is data:  # otherwise it was changed again in the meantime
+                self._unwritten.pop(name, None)
 
     def _is_expired(self, entry: _Entry) -> bool:
         return self._clock() - entry.created > self._limits.age
@@ -136,9 +179,10 @@ def _name(key: _Key, entry: _Entry) -> str:
     return f"{key.owner}/{entry.created:.3f}/{key.id}"
 
 
-def _parsed(name: str, size: int) -> tuple[_Key, _Entry] | None:
+def _parsed(name: str, size: int) -> tuple[_Key, _Entry | None]:
+    """Return the key and the entry of a document from its key in the store; no entry if that is not one of ours."""
     owner, created, document_id = name.split("/", 2) if name.count("/") >= 2 else ("", "", "")
     try:
         return _Key(owner, document_id), _Entry(float(created), size)
     except ValueError:
-        return None
+        return _Key("", ""), None
