@@ -355,10 +355,14 @@ class Exchange:
             status, reason = refusal
             raise GatewayError("bad_request", reason, status=status, headers=UPGRADE if status == 426 else ())
         self.begun = True
-        self.websocket = await self._cycle.accept(headers, self._max_body, self._hold)
+        self.websocket = await self._cycle.accept(headers, self._max_body, self.hold)
         return self.websocket
 
-    def _hold(self, change: int) -> bool:
+    def hold(self, change: int) -> bool:
+        """Count more bytes that are held for this client, or fewer; return False if all clients have too many.
+
+        Those that are still counted when the endpoint returns are released then.
+        """
         self.reserved += change
         if change < 0:
             self._bodies.release(-change)

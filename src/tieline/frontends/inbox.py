@@ -12,13 +12,13 @@ A browser must send the page's token to answer or revoke. Errors are {"error": {
 """
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from tieline.core.inbox.inbox import Inbox
+from tieline.frontends.event_stream import send_events
 from tieline.frontends.guard import PageToken
 from tieline.frontends.http import Exchange
 from tieline.model.errors import BadRequest, GatewayError
@@ -26,11 +26,7 @@ from tieline.model.inbox import Answer, ApprovalAnswer, Question, QuestionAnswer
 from tieline.model.rules import Rule
 from tieline.tasks import Tasks
 
-log = logging.getLogger("tieline")
-
 KEEP_ALIVE = b": nothing new\n\n"
-STALL_TIMEOUT = 300.0
-"""Seconds after which a client that reads nothing is disconnected."""
 MAX_SHOWN = 200
 
 _ANSWER_TYPES: Mapping[str, type[ApprovalAnswer | ReviewAnswer | QuestionAnswer]] = {
@@ -84,19 +80,8 @@ class InboxFrontend:
 
     async def watch(self, exchange: Exchange) -> None:
         """Stream the items, now and on every change, until the client disconnects or the gateway stops."""
-        client = _WatchClient(exchange)
-        leaving = self._tasks.start(client.cancel_when_left(), "inbox watch")
-        try:
-            async with self._inbox.watched():
-                await exchange.begin_stream()
-                await self._send_changes(exchange)
-        except TimeoutError:
-            log.info("dropped an inbox listener that read nothing for %.0f seconds", STALL_TIMEOUT)
-        except asyncio.CancelledError:
-            if not await client.finish():
-                raise
-        finally:
-            leaving.cancel()
+        async with self._inbox.watched():
+            await send_events(exchange, self._tasks, self._changes())
 
     async def decide(self, exchange: Exchange) -> None:
         """Answer an inbox item."""
@@ -137,16 +122,16 @@ class InboxFrontend:
             raise GatewayError("not_found", f"There is no rule `{rule_id[:MAX_SHOWN]}`; `/api/rules` lists them.")
         await exchange.respond(200, msgspec.json.encode({"id": rule_id, "revoked": True}))
 
-    async def _send_changes(self, exchange: Exchange) -> None:
+    async def _changes(self) -> AsyncGenerator[bytes, None]:
         while True:
             version = self._inbox.version
-            await _write(exchange, b"data: " + self._listing() + b"\n\n")
+            yield b"data: " + self._listing() + b"\n\n"
             while version == self._inbox.version:
                 try:
                     async with asyncio.timeout(self._keep_alive):
                         await self._inbox.change(version)
                 except TimeoutError:
-                    await _write(exchange, KEEP_ALIVE)
+                    yield KEEP_ALIVE
 
     def _listing(self) -> bytes:
         return msgspec.json.encode({"version": self._inbox.version, "items": self._inbox.items})
@@ -161,36 +146,6 @@ class InboxFrontend:
 def _rule_entry(rule: Rule, text: str, retired: str) -> dict[str, Any]:
     shown = f"{text} (asks again: {retired})" if retired else text
     return {"id": rule.id, "text": shown, "rule": rule, "retired": retired}
-
-
-class _WatchClient:
-    """Cancels the task that serves a stream when the client disconnects."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self._task = asyncio.current_task()
-        self._has_left = False
-
-    async def cancel_when_left(self) -> None:
-        while (await self._exchange.receive())["type"] != "http.disconnect":
-            pass
-        self._has_left = True
-        if self._task is not None:
-            self._task.cancel("the client has left")
-
-    async def finish(self) -> bool:
-        """Complete the stream after a cancellation; return False if the cancellation has to be propagated."""
-        if self._task is not None:
-            self._task.uncancel()
-        if not self._has_left and self._exchange.begun:
-            # The gateway is stopping. Complete the stream, so that the client does not take it for a broken transfer.
-            await _write(self._exchange, b"", last=True)
-        return self._has_left or self._exchange.begun
-
-
-async def _write(exchange: Exchange, data: bytes, *, last: bool = False) -> None:
-    async with asyncio.timeout(STALL_TIMEOUT):
-        await exchange.write(data, last=last)
 
 
 def read_answer(body: bytes) -> Answer:

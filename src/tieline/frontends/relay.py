@@ -69,7 +69,7 @@ class Relay:
     ) -> None:
         """Answer one request. If the client disconnects, the leg ends at once."""
         writer = protocol.writer(options) if request.stream else None
-        request, client = _selecting(request, exchange), _client(exchange, protocol, profile)
+        request, client = selecting(request, exchange), client_of(exchange, protocol.name, profile)
         response = self._begin(exchange, writer)
         leg: WatchedLeg | None = None
         try:
@@ -96,9 +96,9 @@ class Relay:
     ) -> None:
         """Answer one HTTP request with the replies of several concurrent legs. If one fails, the request fails."""
         response = self._begin(exchange, None)
-        client = _client(exchange, protocol, profile)
+        client = client_of(exchange, protocol.name, profile)
         try:
-            replies = await self._replies([_selecting(request, exchange) for request in requests], client)
+            replies = await self._replies([selecting(request, exchange) for request in requests], client)
             await exchange.respond(200, render(replies), headers=_encoded(replies[0].headers, protocol))
         except LegFailed as error:
             await fail(exchange, _error(error.failed(), protocol), protocol.render_error)
@@ -161,19 +161,19 @@ class Relay:
         self._timer = loop.call_later(CHECK_INTERVAL, self._check, loop) if self._open else None
 
 
-def _client(exchange: Exchange, protocol: ClientProtocol, profile: Profile) -> LegClient:
-    """Return what a leg has to know about the client of a request."""
+def client_of(exchange: Exchange, frontend: str, profile: Profile, size: int | None = None) -> LegClient:
+    """Return what a leg has to know about the client of a request; `size` is that of the request, if not the body's."""
     return LegClient(
-        protocol.name,
+        frontend,
         exchange.header(b"user-agent"),
         profile.activity or "reasoning",
-        request_size=exchange.size,
+        request_size=exchange.size if size is None else size,
         gets_tools=bool(profile.tools),
         access=exchange.access,
     )
 
 
-def _selecting(request: Request, exchange: Exchange) -> Request:
+def selecting(request: Request, exchange: Exchange) -> Request:
     """Return the request with the folder and the tool servers that its headers select for an agent, if they do."""
     folder, servers = exchange.headers.get(FOLDER_HEADER), exchange.headers.get(SERVERS_HEADER)
     if folder is None and servers is None:

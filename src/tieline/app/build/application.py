@@ -40,7 +40,7 @@ from tieline.frontends.keyless import Keyless
 from tieline.frontends.keys import NamedKey
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import Relay
-from tieline.frontends.responses.routes import responses_routes
+from tieline.frontends.responses.routes import ResponseArchives, responses_routes
 from tieline.frontends.routes import build_http_app, build_tunnel_app
 from tieline.frontends.status import Hello
 from tieline.model.ports import Backend, Store
@@ -91,7 +91,9 @@ class App:
     backends: Mapping[str, Backend]
     client: HttpClient
     tasks: Tasks
+    archives: ResponseArchives
     store: Store
+    """The store of the archives."""
     startup: StartupText
     tools: "GuardedTools | None" = None
     """The gateway's own tools, if they are enabled."""
@@ -112,6 +114,7 @@ class App:
             await self.lazy_page.made.aclose()
         await self.gateway.aclose()
         await self.tasks.aclose()
+        await self.archives.aclose()
         await self.store.aclose()
         for backend in self.backends.values():
             await backend.aclose()
@@ -220,6 +223,7 @@ def build(
         backends.by_name,
         client,
         tasks,
+        archives,
         store,
         startup,
         tools,

@@ -15,13 +15,16 @@ from tieline.tasks import Tasks
 FOLDER = "responses"
 MAX_ITEM_MIB = 32
 """Size of the table that maps the ids of items to responses."""
+MAX_MEMORY_MIB = 32
+"""Size of all responses if there is no folder for them."""
 
 
 def build_archives(settings: ResponsesSettings, env: Mapping[str, str], tasks: Tasks) -> tuple[ResponseArchives, Store]:
     """Return the archives, and the store that must be closed in the end."""
     folder = state_folder(env)
     store: Store = MemoryStore() if folder is None or not settings.store else DiskStore(folder / FOLDER)
-    age, total = settings.keep_days * DAY, settings.max_mib * MIB
+    max_mib = min(settings.max_mib, MAX_MEMORY_MIB) if isinstance(store, MemoryStore) else settings.max_mib
+    age, total = settings.keep_days * DAY, max_mib * MIB
     limits = ArchiveLimits(total=total, each=min(total, 32 * MIB), age=age)
     archives = ResponseArchives(
         Archive(store, "responses", tasks, time.time, limits),

@@ -27,7 +27,7 @@ class ArchiveLimits(NamedTuple):
     total: int = 256 * MIB
     each: int = 32 * MIB
     age: float = 30 * DAY
-    count: int = 50_000
+    documents: int = 50_000
 
 
 class _Entry(NamedTuple):
@@ -146,7 +146,7 @@ class Archive:
             self._swept_at = now
             for key in [key for key, entry in self._entries.items() if self._is_expired(entry)]:
                 self._drop(key)
-        while self._size > self._limits.total or len(self._entries) > self._limits.count:
+        while self._size > self._limits.total or len(self._entries) > self._limits.documents:
             self._drop(next(iter(self._entries)))
 
     def _drop(self, key: _Key) -> None:

@@ -110,9 +110,8 @@ class Gateway:
         The caller must close the leg. If the run cannot be started, no exception is raised; the leg consists of the
         failure.
         """
-        if not request.model:
-            with contextlib.suppress(GatewayError):  # routing raises it again
-                request = replace(request, model=self._router.default_name())
+        with contextlib.suppress(GatewayError):  # routing raises it again
+            request = self.named(request)
         entry = LedgerEntry(request, client, self._ledger)
         try:
             prepared = self._prepare(request, entry, *await self._route(request, client.access))
@@ -129,14 +128,17 @@ class Gateway:
             entry.settle(None, None, ())
             raise
 
+    def named(self, request: Request) -> Request:
+        """Return the request with the default model if it names none. Raise GatewayError if there is no default."""
+        return request if request.model else replace(request, model=self._router.default_name())
+
     def forward(self, request: ForwardedRequest) -> ForwardedLeg:
         """Forward a request to its upstream without translating it. The caller must close the returned leg."""
         return ForwardedLeg(request, self._ledger, self._find)
 
     async def count(self, request: Request, access: ModelAccess | None = None) -> TokenCount:
         """Return the number of tokens of a prompt, counted by the upstream or, if it cannot count them, estimated."""
-        if not request.model:
-            request = replace(request, model=self._router.default_name())
+        request = self.named(request)
         route, _ = await self._route(request, access)
         messages, _ = tidy(request.messages)
         try:

@@ -1,34 +1,53 @@
 """Background responses: created without a connection, polled or followed by their id.
 
-The events of a response are kept in memory, so that a client can follow it from any point, as long as the response is
-being created and for some time afterwards.
+A response is stored when it begins and again when it ends. Its events are kept in memory, so that a client can follow
+it from any point: while it is being created, and for some time afterwards.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import msgspec
+from msgspec import Raw
 from msgspec.structs import replace
 
 from tieline.core.legs.gateway import Gateway
-from tieline.core.legs.leg import LegClient
+from tieline.core.legs.leg import INTERNAL_ERROR, LegClient
+from tieline.frontends.event_stream import send_events
 from tieline.frontends.http import Exchange
+from tieline.frontends.relay import STOPPING
 from tieline.frontends.responses.creation import Creation, ResponseCreator
 from tieline.frontends.responses.history import ResponseHistory
-from tieline.frontends.responses.requests import query_of
+from tieline.frontends.responses.requests import number_in
 from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import BadRequest, GatewayError
+from tieline.model.events import Failed
 from tieline.tasks import Tasks
-from tieline.wire.openai_responses.frames import begun_response, events_in, with_status
-from tieline.wire.openai_responses.stored import response_not_found
+from tieline.wire import openai_responses as wire
+from tieline.wire.openai_responses.frames import (
+    begun_response,
+    events_in,
+    server_sent,
+    with_response,
+    with_status,
+)
+from tieline.wire.openai_responses.stored import StoredResponse, response_not_found, with_failure
 
-MAX_RUNNING = 64
-MAX_LOG = 16 * 1024 * 1024
+log = logging.getLogger("tieline")
+
+MAX_RUNNING = 32
+MAX_LOG = 8 * 1024 * 1024
 """Bytes of events of one response that are kept."""
 KEPT_LOGS = 64
 KEPT_BYTES = 32 * 1024 * 1024
-KEEP_ALIVE = 15.0
+MAX_SEQUENCE = 10**9
+CANCEL_TIMEOUT = 10.0
+"""Seconds that a response may take to end after it was cancelled."""
+
+_CANCELLED = Failed(kind="cancelled", status=499, message="The response was cancelled.")
+_LOST = Failed(kind="internal", status=500, message="The gateway was restarted while this response was being created.")
 
 
 class _Numbered(msgspec.Struct):
@@ -39,33 +58,37 @@ _NUMBER = msgspec.json.Decoder(_Numbered)
 
 
 class RunningResponse:
-    """A background response and its events so far."""
+    """A background response, its events so far, and the task that creates it."""
 
-    def __init__(self, creation: Creation, snapshot: bytes) -> None:
-        self.creation = creation
+    def __init__(self, owner: str, response_id: str, snapshot: bytes) -> None:
+        self.key = owner, response_id
         self.snapshot = snapshot
         """The response as it is now, as JSON."""
         self.events: list[bytes] = []
         """The events, as the JSON of each."""
         self.size = 0
         self.is_over = False
+        self.is_cancelled = False
+        """Whether a client has cancelled it."""
+        self.is_removed = False
+        """Whether a client has removed it: it must not be stored when it ends."""
         self.task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
     def add(self, events: list[bytes]) -> None:
-        """Add events. Followers of a response with too many events miss the later ones, except for the last."""
+        """Add events. If there are too many of them, only the last one of the response is added."""
         self.size += sum(map(len, events))
-        self.events += events if self.size <= MAX_LOG or self.is_over else []
+        self.events += events if self.size <= MAX_LOG else events[-1:] if self.is_over else []
         self._changed.set()
         self._changed = asyncio.Event()
 
     def finish(self, response: bytes) -> None:
-        """Mark the response as complete."""
+        """Mark the response as complete. Its last events are added afterwards."""
         self.snapshot = response
         self.is_over = True
 
-    async def after(self, number: int) -> AsyncGenerator[bytes, None]:
-        """Yield the events after a sequence number, as they come; an empty one for each pause of KEEP_ALIVE seconds."""
+    async def after(self, number: int, keep_alive: float) -> AsyncGenerator[bytes, None]:
+        """Yield the events after a sequence number, as they come; an empty one after `keep_alive` silent seconds."""
         place = 0
         while True:
             while place < len(self.events):
@@ -73,11 +96,11 @@ class RunningResponse:
                 place += 1
                 if _NUMBER.decode(event).sequence_number > number:
                     yield event
-            if self.is_over and place >= len(self.events):
+            if self.is_over:
                 return
             changed = self._changed
             try:
-                async with asyncio.timeout(KEEP_ALIVE):
+                async with asyncio.timeout(keep_alive):
                     await changed.wait()
             except TimeoutError:
                 yield b""
@@ -86,99 +109,144 @@ class RunningResponse:
 class BackgroundResponses:
     """The background responses of all clients."""
 
-    def __init__(self, gateway: Gateway, creator: ResponseCreator, history: ResponseHistory, tasks: Tasks) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        creator: ResponseCreator,
+        history: ResponseHistory,
+        tasks: Tasks,
+        *,
+        keep_alive: float = 15.0,
+    ) -> None:
         self._gateway = gateway
         self._creator = creator
         self._history = history
         self._tasks = tasks
+        self._keep_alive = keep_alive
         self._running: dict[tuple[str, str], RunningResponse] = {}
         self._ended: BoundedCache[tuple[str, str], RunningResponse] = BoundedCache(KEPT_LOGS, max_weight=KEPT_BYTES)
 
-    async def start(self, exchange: Exchange, creation: Creation) -> None:
+    async def start(self, exchange: Exchange, creation: Creation, client: LegClient) -> None:
         """Begin to create a response; answer at once, with its events if the client wants to stream them."""
-        if len(self._running) >= MAX_RUNNING:
+        try:
+            running = self._begun(creation)
+        except BaseException:
             self._creator.release(creation)
-            message = f"{MAX_RUNNING} background responses are being created; try again when some have ended."
-            raise GatewayError("rate_limited", message, retry_after=10)
-        response_id = creation.options.response_id
-        running = RunningResponse(
-            creation, with_status(begun_response(self._creator.writer(creation).keep_alive()), "queued")
-        )
-        self._running[creation.owner, response_id] = running
-        client = LegClient("responses", exchange.header(b"user-agent"), request_size=exchange.size)
-        running.task = self._tasks.start(self._run(running, client), "background response")
+            raise
+        work = self._create(running, creation, client)
+        running.task = self._tasks.start(work, "background response")
+        running.task.add_done_callback(lambda _: self._end(running, creation))
         if creation.create.stream:
-            await _stream(exchange, running, -1)
+            await self._stream(exchange, running, -1)
         else:
             await exchange.respond(200, running.snapshot)
 
-    def snapshot(self, owner: str, response_id: str) -> bytes | None:
-        """Return a response that is being created, as JSON; None if there is none with this id."""
+    async def get(self, owner: str, response_id: str) -> StoredResponse:
+        """Return a response as it is now, from the background or not. Raise GatewayError if it is not stored."""
+        stored = await self._history.get(owner, response_id)
+        if stored is None:
+            raise response_not_found(response_id)
         running = self._running.get((owner, response_id))
-        return None if running is None else running.snapshot
+        if running is not None:
+            stored.response = Raw(running.snapshot)
+        elif not stored.is_complete:
+            stored.response = Raw(with_failure(bytes(stored.response), _LOST))
+        return stored
 
     async def follow(self, exchange: Exchange, owner: str, response_id: str) -> None:
         """Stream the events of a background response, after the sequence number in `starting_after`."""
-        after = query_of(exchange).get("starting_after", ["-1"])[-1]
-        if not after.removeprefix("-").isdecimal():
-            raise BadRequest(f"`starting_after`: expected a sequence number, got '{after}'", "starting_after")
+        after = number_in(exchange, "starting_after", -1, 0, MAX_SEQUENCE)
         running = self._running.get((owner, response_id)) or self._ended.get((owner, response_id))
         if running is None:
-            if await self._history.get(owner, response_id) is None:
-                raise response_not_found(response_id)
+            await self.get(owner, response_id)
             message = "The events of this response are no longer kept; get it without `stream`."
             raise BadRequest(message, "stream")
-        await _stream(exchange, running, int(after))
+        await self._stream(exchange, running, after)
 
-    async def cancel(self, owner: str, response_id: str) -> bytes | None:
-        """Cancel a response and return it, as JSON; None if no response with this id is being created."""
+    async def cancel(self, owner: str, response_id: str) -> None:
+        """Cancel a response and wait until it has ended. Do nothing if it is not being created."""
         running = self._running.get((owner, response_id))
-        if running is None or running.task is None:
-            return None
-        running.task.cancel()
-        await asyncio.wait([running.task])
-        return running.snapshot
+        if running is not None and running.task is not None:
+            running.is_cancelled = True
+            running.task.cancel()
+            await asyncio.wait([running.task], timeout=CANCEL_TIMEOUT)
 
-    async def _run(self, running: RunningResponse, client: LegClient) -> None:
-        """Create a response. It is stored when it is complete, also if it fails or is cancelled."""
-        creation = running.creation
-        writer = self._creator.writer(creation)
+    async def remove(self, owner: str, response_id: str) -> bool:
+        """Remove a stored response; cancel it if it is still being created. Return False if there is none."""
+        running = self._running.get((owner, response_id))
+        if running is not None:
+            running.is_removed = True
+            await self.cancel(owner, response_id)
+        self._ended.pop((owner, response_id))
+        return await self._history.remove(owner, response_id)
+
+    def _begun(self, creation: Creation) -> RunningResponse:
+        """Register and store a response. Raise GatewayError if there are too many, or if it is too large."""
+        if len(self._running) >= MAX_RUNNING:
+            message = f"{MAX_RUNNING} background responses are being created; try again when some have ended."
+            raise GatewayError("rate_limited", message, retry_after=10)
+        self._gateway.named(creation.request)  # raises if there is no model
+        snapshot = with_status(begun_response(wire.ResponseWriter(creation.options).keep_alive()), "queued")
+        if not self._creator.begun(creation, snapshot):
+            raise GatewayError(
+                "too_large", "This request is too large to be stored, as a background response has to be."
+            )
+        running = RunningResponse(creation.owner, creation.options.response_id, snapshot)
+        self._running[running.key] = running
+        return running
+
+    async def _create(self, running: RunningResponse, creation: Creation, client: LegClient) -> None:
+        """Create a response. It is stored when it ends, also if it fails or is cancelled."""
+        writer = wire.ResponseWriter(creation.options)
+        running.add(events_in(writer.keep_alive()))
+        running.snapshot = with_status(running.snapshot, "in_progress")
         try:
-            running.add(events_in(writer.keep_alive()))
-            running.snapshot = with_status(running.snapshot, "in_progress")
             request = replace(creation.request, stream=True)
             async with aclosing(await self._gateway.open(request, client)) as leg:
                 async for batch in leg:
-                    written = events_in(writer.write_all(batch))
+                    events = events_in(writer.write_all(batch))
                     if writer.response:
-                        running.finish(writer.response)
-                    running.add(written)
+                        self._finish(running, creation, writer.response)
+                    running.add(events)
         except asyncio.CancelledError:
-            if not running.is_over:
-                response = with_status(running.snapshot, "cancelled")
-                self._creator.finished(creation, response)
-                running.finish(response)
-                running.add([])
-        finally:
-            self._creator.release(creation)
-            key = creation.owner, creation.options.response_id
-            self._running.pop(key, None)
-            self._ended.put(key, running, running.size)
+            self._break_off(running, creation, writer, _CANCELLED if running.is_cancelled else STOPPING)
+        except Exception:
+            log.exception("a background response failed because of a bug")
+            self._break_off(running, creation, writer, INTERNAL_ERROR.failed())
+
+    def _break_off(
+        self, running: RunningResponse, creation: Creation, writer: wire.ResponseWriter, failed: Failed
+    ) -> None:
+        """End a response that is not complete, with what there is of its answer."""
+        if running.is_over:
+            return
+        *events, last = events_in(writer.write(failed))
+        response = with_status(writer.response, "cancelled") if failed is _CANCELLED else writer.response
+        self._finish(running, creation, response)
+        running.add([*events, with_response(last, response)])
+
+    def _finish(self, running: RunningResponse, creation: Creation, response: bytes) -> None:
+        running.finish(response)
+        if not running.is_removed:
+            self._creator.finished(creation, response)
+
+    def _end(self, running: RunningResponse, creation: Creation) -> None:
+        """Clean up after the task of a response, even if that was cancelled before it began."""
+        if not running.is_over:
+            failed = _CANCELLED if running.is_cancelled else STOPPING
+            self._break_off(running, creation, wire.ResponseWriter(creation.options), failed)
+        self._creator.release(creation)
+        self._running.pop(running.key, None)
+        running.task = None
+        if not running.is_removed:
+            self._ended.put(running.key, running, running.size)
+
+    async def _stream(self, exchange: Exchange, running: RunningResponse, after: int) -> None:
+        """Send the events of a response after a sequence number, until the response is complete."""
+        await send_events(exchange, self._tasks, _server_sent(running.after(after, self._keep_alive)))
 
 
-async def _stream(exchange: Exchange, running: RunningResponse, after: int) -> None:
-    """Send the events of a response after a sequence number, until the response is complete."""
-    await exchange.begin_stream()
-    async with aclosing(running.after(after)) as events:
+async def _server_sent(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(events):
         async for event in events:
-            await exchange.write(_sse(event) if event else b": keep-alive\n")
-    await exchange.write(b"", last=True)
-
-
-def _sse(event: bytes) -> bytes:
-    kind = msgspec.json.decode(event, type=_Typed).type
-    return b"event: %b\ndata: %b\n\n" % (kind.encode(), event)
-
-
-class _Typed(msgspec.Struct):
-    type: str = ""
+            yield server_sent(event) if event else wire.KEEP_ALIVE

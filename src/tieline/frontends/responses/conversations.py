@@ -1,5 +1,7 @@
 """Conversations at `/v1/conversations`: lists of items that requests can continue by the id of the conversation."""
 
+import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -9,10 +11,11 @@ from msgspec import Raw
 from tieline.core.archive.archive import Archive
 from tieline.frontends.http import Exchange
 from tieline.frontends.responses.history import Context, context_of
-from tieline.frontends.responses.requests import Owners, page_of
+from tieline.frontends.responses.requests import Owners, nothing_there, page_of, path_below
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.wire.openai_responses.stored import (
     StoredConversation,
+    check_items,
     conversation_not_found,
     item_id,
     item_not_found,
@@ -23,6 +26,8 @@ from tieline.wire.openai_responses.stored import (
     with_ids,
 )
 from tieline.wire.shared.json import encode, parse
+
+log = logging.getLogger("tieline")
 
 MAX_ADDED = 20
 """Items that one request may add."""
@@ -52,7 +57,7 @@ class Claim(NamedTuple):
 
 
 class Conversations:
-    """The stored conversations of all clients."""
+    """The stored conversations of all clients. `owner` identifies the client; no client sees those of another."""
 
     def __init__(
         self, archive: Archive, mint: Callable[[str], str], clock: Callable[[], float], *, is_storing: bool = True
@@ -62,6 +67,8 @@ class Conversations:
         self._mint = mint
         self._clock = clock
         self._claims: dict[tuple[str, str], Claim] = {}
+        self._changing = asyncio.Lock()
+        """Held from reading a conversation to storing the change."""
 
     async def get(self, owner: str, conversation_id: str) -> StoredConversation:
         """Return a conversation. Raise GatewayError if it is not stored."""
@@ -87,9 +94,11 @@ class Conversations:
 
     async def update(self, owner: str, conversation_id: str, changes: bytes) -> StoredConversation:
         """Replace the metadata of a conversation."""
-        conversation = await self.get(owner, conversation_id)
-        conversation.metadata = _changes(changes).metadata or {}
-        self._put(owner, conversation_id, conversation)
+        wanted = _changes(changes)
+        async with self._changing:
+            conversation = await self.get(owner, conversation_id)
+            conversation.metadata = wanted.metadata or {}
+            self._put(owner, conversation_id, conversation)
         return conversation
 
     async def add(self, owner: str, conversation_id: str, changes: bytes) -> list[Raw]:
@@ -97,20 +106,21 @@ class Conversations:
         wanted = _changes(changes).items
         if not wanted:
             raise BadRequest("`items`: expected an array of at least one item", "items")
-        conversation = await self.get(owner, conversation_id)
         added = with_ids(wanted, self._mint)
-        conversation.items += added
-        self._put(owner, conversation_id, conversation)
+        async with self._changing:
+            conversation = await self.get(owner, conversation_id)
+            self._append(owner, conversation_id, conversation, added)
         return added
 
     async def remove_item(self, owner: str, conversation_id: str, removed: str) -> StoredConversation:
         """Remove one item."""
-        conversation = await self.get(owner, conversation_id)
-        kept = [item for item in conversation.items if item_id(item) != removed]
-        if len(kept) == len(conversation.items):
-            raise item_not_found(removed, "item_id")
-        conversation.items = kept
-        self._put(owner, conversation_id, conversation)
+        async with self._changing:
+            conversation = await self.get(owner, conversation_id)
+            kept = [item for item in conversation.items if item_id(item) != removed]
+            if len(kept) == len(conversation.items):
+                raise item_not_found(removed, "item_id")
+            conversation.items, conversation.is_full = kept, False
+            self._put(owner, conversation_id, conversation)
         return conversation
 
     async def remove(self, owner: str, conversation_id: str) -> None:
@@ -122,30 +132,51 @@ class Conversations:
     async def claim(self, owner: str, conversation_id: str) -> "Claim":
         """Reserve a conversation for one response: a second one at the same time would not see the first.
 
-        Raise GatewayError if it is reserved already, or not stored.
+        Raise GatewayError if it is reserved already, not stored, or full.
         """
-        conversation = await self.get(owner, conversation_id)
-        if (owner, conversation_id) in self._claims:
-            raise GatewayError(
-                "bad_request",
-                "Another response is being created in this conversation. Try again when it is complete.",
-                status=409,
-                code="conversation_locked",
-            )
-        claim = self._claims[owner, conversation_id] = Claim(owner, conversation_id, conversation)
+        async with self._changing:
+            conversation = await self.get(owner, conversation_id)
+            if (owner, conversation_id) in self._claims:
+                raise GatewayError(
+                    "bad_request",
+                    "Another response is being created in this conversation. Try again when it is complete.",
+                    status=409,
+                    code="conversation_locked",
+                )
+            if conversation.is_full:
+                message = "This conversation is too large to be continued; its last response could not be added to it."
+                raise GatewayError("too_large", message, param="conversation")
+            claim = self._claims[owner, conversation_id] = Claim(owner, conversation_id, conversation)
         return claim
 
     def complete(self, claim: "Claim", items: Sequence[Raw]) -> None:
-        """Append the items of the response that a conversation was reserved for, and release it."""
-        if self._claims.get((claim.owner, claim.id)) is claim:
-            claim.conversation.items += items
-            self._put(claim.owner, claim.id, claim.conversation)
+        """Append the items of the response that a conversation was reserved for, and release it.
+
+        If the conversation is then too large, it cannot be continued: that would be without this response.
+        """
+        if self._claims.get((claim.owner, claim.id)) is not claim:
+            return
         self.release(claim)
+        try:
+            self._append(claim.owner, claim.id, claim.conversation, items)
+        except GatewayError as error:
+            log.warning("%s: %s", claim.id, error.message)
+            claim.conversation.is_full = True
+            self._put(claim.owner, claim.id, claim.conversation)
 
     def release(self, claim: "Claim") -> None:
         """Allow the next response in a conversation. Does nothing if it was released before."""
         if self._claims.get((claim.owner, claim.id)) is claim:
             del self._claims[claim.owner, claim.id]
+
+    def _append(self, owner: str, conversation_id: str, conversation: StoredConversation, items: Sequence[Raw]) -> None:
+        before = conversation.items
+        conversation.items = [*before, *items]
+        try:
+            self._put(owner, conversation_id, conversation)
+        except GatewayError:
+            conversation.items = before
+            raise
 
     def _put(self, owner: str, conversation_id: str, conversation: StoredConversation) -> None:
         if not self._archive.put(owner, conversation_id, encode(conversation)):
@@ -167,7 +198,7 @@ class ConversationsFrontend:
 
     async def get(self, exchange: Exchange) -> None:
         """Respond with a conversation, a page of its items, or one item."""
-        owner, path = self._owners.of(exchange), _path(exchange)
+        owner, path = self._owners.of(exchange), tuple(path_below(exchange, "conversations"))
         conversation = await self._conversations.get(owner, path[0])
         match path[1:]:
             case ():
@@ -180,12 +211,16 @@ class ConversationsFrontend:
                     raise item_not_found(wanted, "item_id")
                 body = bytes(found)
             case _:
-                raise _nothing_there(exchange)
+                raise nothing_there(exchange)
         await exchange.respond(200, body)
 
     async def post(self, exchange: Exchange) -> None:
         """Change the metadata of a conversation, or add items to it."""
-        owner, path, changes = self._owners.of(exchange), _path(exchange), await exchange.body()
+        owner, path, changes = (
+            self._owners.of(exchange),
+            tuple(path_below(exchange, "conversations")),
+            await exchange.body(),
+        )
         match path[1:]:
             case ():
                 body = render_conversation(path[0], await self._conversations.update(owner, path[0], changes))
@@ -193,12 +228,12 @@ class ConversationsFrontend:
                 added = await self._conversations.add(owner, path[0], changes)
                 body = render_items(added, page_of(exchange, newest_first=False))
             case _:
-                raise _nothing_there(exchange)
+                raise nothing_there(exchange)
         await exchange.respond(200, body)
 
     async def delete(self, exchange: Exchange) -> None:
         """Remove a conversation, or one of its items."""
-        owner, path = self._owners.of(exchange), _path(exchange)
+        owner, path = self._owners.of(exchange), tuple(path_below(exchange, "conversations"))
         match path[1:]:
             case ():
                 await self._conversations.remove(owner, path[0])
@@ -206,7 +241,7 @@ class ConversationsFrontend:
             case ("items", wanted):
                 body = render_conversation(path[0], await self._conversations.remove_item(owner, path[0], wanted))
             case _:
-                raise _nothing_there(exchange)
+                raise nothing_there(exchange)
         await exchange.respond(200, body)
 
 
@@ -216,13 +251,6 @@ def _changes(body: bytes) -> _Changes:
         raise BadRequest(f"`items`: expected at most {MAX_ADDED} items, got {len(changes.items or ())}", "items")
     if len(changes.metadata or ()) > MAX_METADATA:
         raise BadRequest(f"`metadata`: expected at most {MAX_METADATA} pairs", "metadata")
+    if changes.items:
+        check_items(changes.items)
     return changes
-
-
-def _path(exchange: Exchange) -> tuple[str, ...]:
-    """Return the segments of the path after `/conversations/`."""
-    return tuple(exchange.path.partition("/conversations/")[2].rstrip("/").split("/"))
-
-
-def _nothing_there(exchange: Exchange) -> GatewayError:
-    return GatewayError("not_found", f"There is nothing at {exchange.path}.")

@@ -6,6 +6,7 @@ history, one that asks for a compaction becomes a request for a summary.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -16,11 +17,17 @@ from tieline.core.legs.gateway import Gateway
 from tieline.frontends.profiles import Profile
 from tieline.frontends.responses.conversations import Claim, Conversations
 from tieline.frontends.responses.history import NO_CONTEXT, Context, ResponseHistory, continued
-from tieline.model.errors import GatewayError
+from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Batch, Event
 from tieline.model.request import Request
 from tieline.wire import openai_responses as wire
-from tieline.wire.openai_responses.stored import CreateRequest, StoredResponse, with_ids
+from tieline.wire.openai_responses.stored import (
+    CreateRequest,
+    StoredResponse,
+    ids_within,
+    replaced,
+    with_ids,
+)
 
 log = logging.getLogger("tieline")
 
@@ -82,6 +89,9 @@ class ResponseCreator:
         must be ended with `release`.
         """
         create = CreateRequest(body)
+        if create.is_background and not self._is_storing:
+            message = "`background`: this gateway stores no responses (`store` under [responses] in its configuration)"
+            raise BadRequest(message, "background")
         if create.conversation is None:
             context = await self._context(owner, create, contexts)
             return await self._prepared(owner, create, profile, context)
@@ -92,19 +102,30 @@ class ResponseCreator:
             self._conversations.release(claim)
             raise
 
+    def begun(self, creation: Creation, response: bytes) -> bool:
+        """Store a response that has only begun. Return False if it is too large."""
+        return self._store(creation, self._stored(creation, response))
+
     def finished(self, creation: Creation, response: bytes) -> None:
         """Store a complete response, if it is to be stored, and add it to its conversation."""
-        create, claim = creation.create, creation.claim
-        is_stored = create.is_stored and self._is_storing
-        if not is_stored and claim is None:
+        claim = creation.claim
+        if not self._is_stored(creation) and claim is None:
             return
-        items = with_ids(creation.input(), self._mint)
-        stored = StoredResponse(response=Raw(response), input=items, previous=create.previous)
-        response_id = _ID.decode(response).id
-        if is_stored and not self._history.store(creation.owner, response_id, stored):
-            log.warning("%s is too large to be stored; requests cannot continue it by its id", response_id)
-        if claim is not None:
-            self._conversations.complete(claim, [*items, *stored.output()])
+        stored = self._stored(creation, response)
+        if self._is_stored(creation) and not self._store(creation, stored):
+            log.warning("%s is too large to be stored; requests cannot continue it", _ID.decode(response).id)
+        if claim is not None and stored.is_usable:
+            self._conversations.complete(claim, [*stored.input, *stored.output()])
+
+    def _is_stored(self, creation: Creation) -> bool:
+        return creation.create.is_stored and self._is_storing
+
+    def _stored(self, creation: Creation, response: bytes) -> StoredResponse:
+        items = with_ids(creation.input(), ids_within(_ID.decode(response).id))
+        return StoredResponse(response=Raw(response), input=items, previous=creation.create.previous)
+
+    def _store(self, creation: Creation, stored: StoredResponse) -> bool:
+        return self._history.store(creation.owner, _ID.decode(stored.response).id, stored)
 
     def release(self, creation: Creation) -> None:
         """Allow the next response in the conversation of a request, however the request ended."""
@@ -116,7 +137,8 @@ class ResponseCreator:
         return StoringWriter(wire.ResponseWriter(creation.options), lambda response: self.finished(creation, response))
 
     async def _prepared(self, owner: str, create: CreateRequest, profile: Profile, context: Context) -> Creation:
-        items, request = None, None
+        items: Sequence[Raw] | None = None
+        request: Request | None = None
         if not create.generates and not context.items and not create.items():
             # A client may announce a conversation before it has a message.
             request = Request(model=create.model, messages=(), protocol=wire.PROTOCOL)
@@ -127,9 +149,15 @@ class ResponseCreator:
                 if error.kind != "not_found":  # an item that the request refers to
                     raise
         if request is None:
-            items = await self._history.resolved(owner, create.items(), context)
-            body = create.completed((*context.items, *items), context.model)
-            request = wire.parse_request(body, self._gateway.conversations)
+            resolved = await self._history.resolved(owner, create.items(), context)
+            items = tuple(resolved.values())
+            try:
+                body = create.completed((*context.items, *items), context.model)
+                request = wire.parse_request(body, self._gateway.conversations)
+            except BadRequest as error:
+                raise replaced(error, len(context.items), tuple(resolved)) from error
+        with suppress(GatewayError):  # the gateway raises it again
+            request = self._gateway.named(request)
         options = self._options(create, request, profile)
         if wire.wants_compaction(request):
             request, options = wire.summary_request(request), replace(options, compaction=True)
@@ -143,7 +171,7 @@ class ResponseCreator:
         return contexts.get(create.previous) or await self._history.context(owner, create.previous)
 
     def _options(self, create: CreateRequest, request: Request, profile: Profile) -> wire.Options:
-        fields = create.fields
+        fields = create.fields if self._is_storing else {**create.fields, "store": Raw(b"false")}
         return wire.Options(
             created=int(self._clock()),
             now=self._clock,

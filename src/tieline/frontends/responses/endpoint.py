@@ -1,18 +1,20 @@
 """OpenAI's Responses at `POST /v1/responses`, and the stored responses below that path."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from tieline.core.legs.gateway import Gateway
 from tieline.frontends.http import Exchange
-from tieline.frontends.profiles import Profiles
-from tieline.frontends.relay import ClientProtocol, Relay, Writer
+from tieline.frontends.profiles import Profile, Profiles
+from tieline.frontends.relay import ClientProtocol, Relay, Writer, client_of, selecting
 from tieline.frontends.responses.background import BackgroundResponses
 from tieline.frontends.responses.creation import Creation, ResponseCreator
 from tieline.frontends.responses.history import ResponseHistory
-from tieline.frontends.responses.requests import Owners, page_of, query_of
+from tieline.frontends.responses.requests import Owners, nothing_there, page_of, path_below, query_of
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Reply
 from tieline.wire import openai_responses as wire
@@ -56,8 +58,13 @@ class ResponsesFrontend:
     async def create(self, exchange: Exchange) -> None:
         """Create a response: whole, streamed, or in the background."""
         creation = await self._prepared(exchange, await exchange.body())
+        if not creation.create.generates:
+            self._creator.release(creation)
+            raise BadRequest("`generate`: expected true; only a WebSocket takes requests without an answer", "generate")
         if creation.create.is_background:
-            await self._background.start(exchange, creation)
+            request = selecting(creation.request, exchange)
+            client = client_of(exchange, RESPONSES.name, self._profile(exchange))
+            await self._background.start(exchange, creation._replace(request=request), client)
             return
         try:
             writer, render = partial(self._creator.writer, creation), partial(_render, self._creator, creation)
@@ -67,41 +74,31 @@ class ResponsesFrontend:
 
     async def get(self, exchange: Exchange) -> None:
         """Respond with a stored response or its events, or with a page of the items it answered."""
-        owner, (response_id, *below) = self._owners.of(exchange), _path(exchange)
-        if not below:
-            if query_of(exchange).get("stream") == ["true"]:
+        owner, path = self._owners.of(exchange), path_below(exchange, "responses")
+        match path:
+            case [response_id] if query_of(exchange).get("stream") == ["true"]:
                 await self._background.follow(exchange, owner, response_id)
-                return
-            running = self._background.snapshot(owner, response_id)
-            if running is not None:
-                await exchange.respond(200, running)
-                return
-        stored = await self._history.get(owner, response_id)
-        if stored is None:
-            raise response_not_found(response_id)
-        if not below:
-            await exchange.respond(200, bytes(stored.response))
-        elif below == ["input_items"]:
-            items = stored.input
-            if stored.previous is not None:
-                items = [*(await self._history.context(owner, stored.previous)).items, *items]
-            await exchange.respond(200, render_items(items, page_of(exchange)))
-        else:
-            raise _nothing_there(exchange)
+            case [response_id]:
+                stored = await self._background.get(owner, response_id)
+                await exchange.respond(200, bytes(stored.response))
+            case [response_id, "input_items"]:
+                items = await self._input_items(owner, response_id)
+                await exchange.respond(200, render_items(items, page_of(exchange)))
+            case _:
+                raise nothing_there(exchange)
 
     async def delete(self, exchange: Exchange) -> None:
         """Remove a stored response. One that is still being created is cancelled first."""
-        owner, (response_id, *below) = self._owners.of(exchange), _path(exchange)
+        owner, (response_id, *below) = self._owners.of(exchange), path_below(exchange, "responses")
         if below:
-            raise _nothing_there(exchange)
-        was_running = await self._background.cancel(owner, response_id) is not None
-        if not await self._history.remove(owner, response_id) and not was_running:
+            raise nothing_there(exchange)
+        if not await self._background.remove(owner, response_id):
             raise response_not_found(response_id)
         await exchange.respond(200, render_deleted(response_id, "response"))
 
     async def post(self, exchange: Exchange) -> None:
         """Serve the actions below `/v1/responses`: compact, input_tokens, and cancel for one response."""
-        match _path(exchange):
+        match path_below(exchange, "responses"):
             case ["compact"]:
                 await self._compact(exchange)
             case ["input_tokens"]:
@@ -109,11 +106,22 @@ class ResponsesFrontend:
             case [response_id, "cancel"]:
                 await self._cancel(exchange, response_id)
             case _:
-                raise _nothing_there(exchange)
+                raise nothing_there(exchange)
+
+    def _profile(self, exchange: Exchange) -> Profile:
+        return self._profiles.common or self._profiles.of(exchange)
 
     async def _prepared(self, exchange: Exchange, body: bytes) -> Creation:
-        profile = self._profiles.common or self._profiles.of(exchange)
-        return await self._creator.prepare(self._owners.of(exchange), body, profile)
+        return await self._creator.prepare(self._owners.of(exchange), body, self._profile(exchange))
+
+    async def _input_items(self, owner: str, response_id: str) -> Sequence[Raw]:
+        """Return the items that a response answered: those before it in its conversation, too, if they are stored."""
+        stored = await self._background.get(owner, response_id)
+        if stored.previous is None:
+            return stored.input
+        with suppress(GatewayError):
+            return [*(await self._history.context(owner, stored.previous)).items, *stored.input]
+        return stored.input
 
     async def _serve(
         self,
@@ -124,8 +132,7 @@ class ResponsesFrontend:
     ) -> None:
         """Answer a request with a leg of the gateway."""
         protocol = replace(RESPONSES, writer=lambda _: writer(), render=render)
-        profile = self._profiles.common or self._profiles.of(exchange)
-        await self._relay.serve(exchange, creation.request, protocol, creation.options, profile)
+        await self._relay.serve(exchange, creation.request, protocol, creation.options, self._profile(exchange))
 
     async def _compact(self, exchange: Exchange) -> None:
         """Respond with the conversation compacted: a summary in the place of its items."""
@@ -149,15 +156,11 @@ class ResponsesFrontend:
     async def _cancel(self, exchange: Exchange, response_id: str) -> None:
         """Cancel a background response, and respond with it. Cancelling a finished one changes nothing."""
         owner = self._owners.of(exchange)
-        body = await self._background.cancel(owner, response_id)
-        if body is None:
-            stored = await self._history.get(owner, response_id)
-            if stored is None:
-                raise response_not_found(response_id)
-            if not stored.is_background:
-                raise BadRequest("Only responses with `background: true` can be cancelled.", "response_id")
-            body = bytes(stored.response)
-        await exchange.respond(200, body)
+        await self._background.cancel(owner, response_id)
+        stored = await self._background.get(owner, response_id)
+        if not stored.is_background:
+            raise BadRequest("Only responses with `background: true` can be cancelled.", "response_id")
+        await exchange.respond(200, bytes(stored.response))
 
 
 def _render(creator: ResponseCreator, creation: Creation, reply: Reply, options: wire.Options) -> bytes:
@@ -165,12 +168,3 @@ def _render(creator: ResponseCreator, creation: Creation, reply: Reply, options:
     response = wire.render(reply, options)
     creator.finished(creation, response)
     return response
-
-
-def _path(exchange: Exchange) -> list[str]:
-    """Return the segments of the path after `/responses/`."""
-    return exchange.path.partition("/responses/")[2].rstrip("/").split("/")
-
-
-def _nothing_there(exchange: Exchange) -> GatewayError:
-    return GatewayError("not_found", f"There is nothing at {exchange.path}.")

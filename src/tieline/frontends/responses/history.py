@@ -1,8 +1,7 @@
 """Stored responses: requests that continue one get its whole conversation, and finished responses are stored.
 
 A response is stored with the items it answered and the id of the response before it, so a conversation is a chain of
-documents. Using a chain marks all of its documents as used, so that the archive does not drop the beginning of a
-conversation that is still active.
+documents.
 """
 
 from collections.abc import Sequence
@@ -15,11 +14,15 @@ from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import GatewayError
 from tieline.wire.openai_responses.stored import (
     StoredResponse,
+    is_trigger,
     item_id,
     item_not_found,
+    last_summary,
+    previous_incomplete,
     previous_not_found,
     read_stored,
     reference_in,
+    response_of,
 )
 from tieline.wire.shared.json import encode
 
@@ -34,12 +37,14 @@ CACHED_BYTES = 16 * 1024 * 1024
 class Context(NamedTuple):
     """The conversation up to and including a response: its items, and the model that answered last."""
 
-    items: tuple[Raw, ...]
-    model: str
-    size: int
+    items: tuple[Raw, ...] = ()
+    model: str = ""
+    size: int = 0
+    chain: tuple[str, ...] = ()
+    """The ids of the stored responses that it consists of."""
 
 
-NO_CONTEXT = Context((), "", 0)
+NO_CONTEXT = Context()
 
 
 class ResponseHistory:
@@ -48,7 +53,7 @@ class ResponseHistory:
     def __init__(self, responses: Archive, items: Archive) -> None:
         self._responses = responses
         self._items = items
-        """The id of the response by the id of each of its items."""
+        """The id of the response by the id of an item, for ids that the gateway did not make."""
         self._contexts: BoundedCache[tuple[str, str], Context] = BoundedCache(CACHED_CONTEXTS, max_weight=CACHED_BYTES)
 
     async def get(self, owner: str, response_id: str) -> StoredResponse | None:
@@ -62,75 +67,105 @@ class ResponseHistory:
         return await self._responses.remove(owner, response_id)
 
     async def context(self, owner: str, response_id: str) -> Context:
-        """Return the conversation up to a response. Raise GatewayError if a part of it is no longer stored."""
-        chain: list[StoredResponse] = []
-        before = NO_CONTEXT
+        """Return the conversation up to a response. Raise GatewayError if a part of it is not stored, or not complete.
+
+        All of its responses count as used, so that the archive does not drop the beginning of an active conversation.
+        """
+        newer: dict[str, StoredResponse] = {}
+        context = NO_CONTEXT
         previous: str | None = response_id
         while previous is not None:
             known = self._contexts.get((owner, previous))
-            found = await self.get(owner, previous)
-            if found is None or len(chain) >= MAX_CHAIN:
-                raise previous_not_found(response_id)
-            if known is not None:
-                before = known
+            if known is not None and self._are_stored(owner, known.chain):
+                context = known
                 break
-            chain.append(found)
-            previous = found.previous
-        for stored in reversed(chain):
-            before = _extended(before, [*stored.input, *stored.output()], stored.model)
-        self._contexts.put((owner, response_id), before, before.size)
-        return before
+            found = await self.get(owner, previous)
+            # An upstream may give all of its responses the same id.
+            if found is None or previous in newer or len(newer) >= MAX_CHAIN:
+                raise previous_not_found(response_id)
+            if not found.is_complete:
+                raise previous_incomplete(previous)
+            newer[previous] = found
+            previous = None if _has_summary(found) else found.previous
+        if newer:
+            items = [item for stored in reversed(newer.values()) for item in _items(stored)]
+            model, chain = newer[response_id].model, (*context.chain, *reversed(newer))
+            context = _extended(context._replace(model=model, chain=chain), items)
+        self._contexts.put((owner, response_id), context, context.size)
+        return context
 
-    async def resolved(self, owner: str, items: Sequence[Raw], context: Context) -> list[Raw]:
-        """Return the new items of a request: references replaced, and items that the context already has left out.
+    async def resolved(self, owner: str, items: Sequence[Raw], context: Context) -> dict[int, Raw]:
+        """Return the new items of a request by their position in it: references are replaced.
 
-        Raise GatewayError for a reference to an item that is not stored.
+        Items that the context has already are left out. Raise GatewayError for a reference to an item that is not
+        stored.
         """
         known = {found for item in context.items if (found := item_id(item)) is not None}
-        result: list[Raw] = []
-        for position, item in enumerate(items):
-            reference = reference_in(item, position)
+        references = [reference_in(item, position) for position, item in enumerate(items)]
+        present = known | {item_id(item) for item, reference in zip(items, references, strict=True) if not reference}
+        result: dict[int, Raw] = {}
+        for position, (item, reference) in enumerate(zip(items, references, strict=True)):
             if reference is None:
                 if item_id(item) not in known:
-                    result.append(item)
-            elif reference not in known:
-                result.append(await self._item(owner, reference, f"input[{position}].id"))
+                    result[position] = item
+            elif reference not in present:
+                present.add(reference)
+                result[position] = await self._item(owner, reference, f"input[{position}].id")
         return result
 
     def store(self, owner: str, response_id: str, stored: StoredResponse) -> bool:
-        """Store a response, and which items belong to it. Return False if it is too large."""
-        if not self._responses.put(owner, response_id, encode(stored)):
+        """Store a response. Return False if it is too large, or has no id."""
+        self._contexts.pop((owner, response_id))
+        if not response_id or not self._responses.put(owner, response_id, encode(stored)):
             return False
         for item in (*stored.input, *stored.output()):
             identity = item_id(item)
-            if identity:
+            # Ids from elsewhere do not say to which response they belong.
+            if identity and response_of(identity) != response_id and not self._items.touch(owner, identity):
                 self._items.put(owner, identity, response_id.encode())
         return True
 
+    def _are_stored(self, owner: str, responses: Sequence[str]) -> bool:
+        """Return whether all of these responses are stored, and mark them as used."""
+        return [self._responses.touch(owner, response_id) for response_id in responses].count(False) == 0
+
     async def _item(self, owner: str, reference: str, param: str) -> Raw:
-        response_id = await self._items.get(owner, reference)
-        stored = await self.get(owner, response_id.decode()) if response_id is not None else None
-        if stored is not None:
-            for item in (*stored.output(), *stored.input):
+        indexed = await self._items.get(owner, reference)
+        for response_id in (response_of(reference), indexed.decode() if indexed is not None else None):
+            stored = await self.get(owner, response_id) if response_id is not None else None
+            for item in (*stored.output(), *stored.input) if stored is not None else ():
                 if item_id(item) == reference:
                     return item
         raise item_not_found(reference, param)
 
 
-def _extended(context: Context, items: Sequence[Raw], model: str) -> Context:
-    size = context.size + sum(map(len, map(bytes, items)))
+def _has_summary(stored: StoredResponse) -> bool:
+    """Return whether the answer contains a summary, which replaces everything before."""
+    return last_summary(stored.output()) is not None
+
+
+def _items(stored: StoredResponse) -> list[Raw]:
+    """Return what a response adds to its conversation."""
+    output = stored.output()
+    summary = last_summary(output)
+    return [item for item in stored.input if not is_trigger(item)] + output if summary is None else output[summary:]
+
+
+def _extended(context: Context, items: Sequence[Raw]) -> Context:
+    size = context.size + sum(memoryview(item).nbytes for item in items)
     if size > MAX_CONTEXT:
         limit = MAX_CONTEXT // (1024 * 1024)
         raise GatewayError("too_large", f"This conversation is larger than the {limit} MiB the gateway accepts.")
-    return Context((*context.items, *items), model, size)
+    return context._replace(items=(*context.items, *items), size=size)
 
 
 def context_of(items: Sequence[Raw]) -> Context:
-    """Return the context that consists of these items."""
-    return _extended(NO_CONTEXT, items, "")
+    """Return the context that consists of these items, from the last summary on."""
+    return _extended(NO_CONTEXT, items[last_summary(items) or 0 :])
 
 
 def continued(context: Context, items: Sequence[Raw], response: bytes) -> Context:
     """Return the context after a response that answered these items."""
     stored = StoredResponse(response=Raw(response), input=list(items))
-    return _extended(context, [*items, *stored.output()], stored.model)
+    before = NO_CONTEXT if _has_summary(stored) else context
+    return _extended(before._replace(model=stored.model), _items(stored))

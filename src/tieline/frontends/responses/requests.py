@@ -1,14 +1,17 @@
-"""Parts of HTTP requests that the endpoints for stored objects share: the owner of the objects, and pages of lists."""
+"""What the endpoints for stored objects read from a request: the owner of the objects, the path and the query."""
 
 from hashlib import sha256
 from urllib.parse import parse_qs
 
 from tieline.frontends.guard import Guard
 from tieline.frontends.http import Exchange
-from tieline.model.errors import BadRequest
+from tieline.model.errors import BadRequest, GatewayError
 from tieline.wire.openai_responses.stored import Page
 
+DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
+MAX_DIGITS = 12
+MAX_SHOWN = 200
 
 
 class Owners:
@@ -30,12 +33,32 @@ def query_of(exchange: Exchange) -> dict[str, list[str]]:
     return parse_qs(query.decode("latin-1"))
 
 
+def number_in(exchange: Exchange, name: str, default: int, low: int, high: int) -> int:
+    """Return a number from the query. Raise BadRequest if it is not one from `low` to `high`."""
+    text = query_of(exchange).get(name, [""])[-1]
+    if not text:
+        return default
+    is_number = text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
+    if not is_number or not low <= int(text) <= high:
+        raise BadRequest(f"`{name}`: expected a number from {low} to {high}, got '{text[:MAX_SHOWN]}'", name)
+    return int(text)
+
+
 def page_of(exchange: Exchange, *, newest_first: bool = True) -> Page:
     """Return the page of a list that a request asks for. Raise BadRequest if a parameter is wrong."""
     query = query_of(exchange)
-    limit, order = query.get("limit", ["20"])[-1], query.get("order", ["desc" if newest_first else "asc"])[-1]
-    if not limit.isdecimal() or not 1 <= int(limit) <= MAX_LIMIT:
-        raise BadRequest(f"`limit`: expected a number from 1 to {MAX_LIMIT}, got '{limit}'", "limit")
+    order = query.get("order", ["desc" if newest_first else "asc"])[-1]
     if order not in ("asc", "desc"):
-        raise BadRequest(f"`order`: expected asc or desc, got '{order}'", "order")
-    return Page(limit=int(limit), newest_first=order == "desc", after=query.get("after", [None])[-1])
+        raise BadRequest(f"`order`: expected asc or desc, got '{order[:MAX_SHOWN]}'", "order")
+    limit = number_in(exchange, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+    return Page(limit=limit, newest_first=order == "desc", after=query.get("after", [None])[-1])
+
+
+def path_below(exchange: Exchange, collection: str) -> list[str]:
+    """Return the segments of the path after the name of a collection of objects."""
+    return exchange.path.partition(f"/{collection}/")[2].rstrip("/").split("/")
+
+
+def nothing_there(exchange: Exchange) -> GatewayError:
+    """Return the error for a path at which nothing is served."""
+    return GatewayError("not_found", f"There is nothing at {exchange.path[:MAX_SHOWN]}.")

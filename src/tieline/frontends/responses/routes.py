@@ -29,6 +29,11 @@ class ResponseArchives(NamedTuple):
     is_storing: bool = True
     """Whether responses are stored at all; if not, requests cannot refer to earlier ones, except on a WebSocket."""
 
+    async def aclose(self) -> None:
+        """Wait until everything is stored."""
+        for archive in (self.responses, self.items, self.conversations):
+            await archive.aclose()
+
 
 def responses_routes(
     gateway: Gateway,
@@ -47,7 +52,7 @@ def responses_routes(
     history = ResponseHistory(archives.responses, archives.items)
     conversations = Conversations(archives.conversations, mint, clock, is_storing=archives.is_storing)
     creator = ResponseCreator(gateway, history, conversations, clock=clock, mint=mint, is_storing=archives.is_storing)
-    background = BackgroundResponses(gateway, creator, history, tasks)
+    background = BackgroundResponses(gateway, creator, history, tasks, keep_alive=keep_alive)
     responses = ResponsesFrontend(relay, profiles, gateway, creator, history, background, owners)
     stored = ConversationsFrontend(conversations, owners)
     socket = ResponsesSocket(gateway, profiles, creator, owners, keep_alive=keep_alive)

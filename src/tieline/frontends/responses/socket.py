@@ -6,24 +6,31 @@ different `stream_id`s run at the same time, those with the same one after anoth
 """
 
 import asyncio
+import logging
 from collections import deque
-from contextlib import aclosing
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
+from itertools import count
 
 import msgspec
 from msgspec.structs import replace
 
 from tieline.core.legs.gateway import Gateway
-from tieline.core.legs.leg import LegClient
+from tieline.core.legs.leg import INTERNAL_ERROR
 from tieline.frontends.bodies import COUNT_ABOVE, check_values
-from tieline.frontends.http import Exchange, WebSocket
+from tieline.frontends.http import RETRY_AFTER, Exchange, WebSocket
 from tieline.frontends.profiles import Profile, Profiles
+from tieline.frontends.relay import STOPPING, client_of, selecting
 from tieline.frontends.responses.creation import Creation, ResponseCreator, StoringWriter, context_after
 from tieline.frontends.responses.history import Context
 from tieline.frontends.responses.requests import Owners
+from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import BadRequest, GatewayError, LegFailed
-from tieline.model.events import Batch, Failed, Finished, Started, StopReason, Usage
+from tieline.model.events import Batch, Event, Failed, Finished, Started, StopReason, Usage
 from tieline.wire.openai_responses.frames import error_frame, events_in, with_stream_id
 from tieline.wire.shared.json import parse
+
+log = logging.getLogger("tieline")
 
 MAX_LANES = 32
 """Different values of `stream_id` on one connection."""
@@ -32,8 +39,18 @@ MAX_RUNNING = 16
 MAX_WAITING = 32
 """Requests that wait for an earlier one."""
 MAX_STREAM_ID = 256
-STOPPING = 1001
-"""The close code for a server that is going away."""
+MAX_CONTEXTS = 4096
+MAX_CONTEXT_BYTES = 64 * 1024 * 1024
+"""Responses that all connections together remember, and the bytes of their conversations."""
+STOP_TIMEOUT = 5.0
+"""Seconds that a client may take to read the end of a response when the gateway stops."""
+GOING_AWAY = 1001
+"""The close code for a server that is being stopped."""
+
+LaneKey = tuple[int, str | None]
+"""A connection and a `stream_id`."""
+RememberedResponse = tuple[str, Context]
+"""The id of a response, and the conversation up to it."""
 
 
 class _Message(msgspec.Struct):
@@ -61,6 +78,10 @@ class ResponsesSocket:
         self._creator = creator
         self._owners = owners
         self._keep_alive = keep_alive
+        self._numbers = count()
+        self._latest: BoundedCache[LaneKey, RememberedResponse] = BoundedCache(
+            MAX_CONTEXTS, max_weight=MAX_CONTEXT_BYTES
+        )
 
     async def serve(self, exchange: Exchange) -> None:
         """Answer the messages of one connection until it is closed."""
@@ -68,20 +89,42 @@ class ResponsesSocket:
         socket = await exchange.accept()
         async with asyncio.TaskGroup() as tasks:
             session = _Session(
+                exchange,
                 socket,
                 self._gateway,
                 self._creator,
                 profile,
+                _Memory(self._latest, next(self._numbers)),
                 owner=self._owners.of(exchange),
-                user_agent=exchange.header(b"user-agent"),
                 keep_alive=self._keep_alive,
                 tasks=tasks,
             )
-            while (message := await socket.receive()) is not None:
-                await session.receive(message)
-            session.close()
+            try:
+                while (message := await socket.receive()) is not None:
+                    await session.receive(message)
+            finally:
+                await session.close()
         if socket.is_open:
-            await socket.close(STOPPING, "the gateway is being stopped")
+            await socket.close(GOING_AWAY, "The gateway is being stopped.")
+
+
+class _Memory:
+    """The last response of each lane of one connection, as long as there is room for it."""
+
+    def __init__(self, latest: BoundedCache[LaneKey, RememberedResponse], connection: int) -> None:
+        self._latest = latest
+        self._connection = connection
+
+    def put(self, stream_id: str | None, response_id: str, context: Context) -> None:
+        self._latest.put((self._connection, stream_id), (response_id, context), context.size)
+
+    def pop(self, stream_id: str | None) -> None:
+        self._latest.pop((self._connection, stream_id))
+
+    def contexts(self, lanes: Sequence[str | None]) -> dict[str, Context]:
+        """Return the conversations by the ids of the responses."""
+        found = (self._latest.get((self._connection, stream_id)) for stream_id in lanes)
+        return dict(remembered for remembered in found if remembered is not None)
 
 
 class _Lane:
@@ -91,8 +134,6 @@ class _Lane:
         self.stream_id = stream_id
         self.waiting: deque[bytes] = deque()
         self.task: asyncio.Task[None] | None = None
-        self.latest: tuple[str, Context] | None = None
-        """The id of its last response, and the conversation up to it."""
 
 
 class _Session:
@@ -100,22 +141,24 @@ class _Session:
 
     def __init__(
         self,
+        exchange: Exchange,
         socket: WebSocket,
         gateway: Gateway,
         creator: ResponseCreator,
         profile: Profile,
+        memory: _Memory,
         *,
         owner: str,
-        user_agent: str,
         keep_alive: float,
         tasks: asyncio.TaskGroup,
     ) -> None:
+        self._exchange = exchange
         self._socket = socket
         self._gateway = gateway
         self._creator = creator
         self._profile = profile
+        self._memory = memory
         self._owner = owner
-        self._user_agent = user_agent
         self._keep_alive = keep_alive
         self._tasks = tasks
         self._lanes: dict[str | None, _Lane] = {}
@@ -132,12 +175,18 @@ class _Session:
         except GatewayError as error:
             await self._send_error(error, stream_id)
 
-    def close(self) -> None:
-        """Cancel all requests, because the client has left or the gateway is being stopped."""
+    async def close(self) -> None:
+        """End all requests, because the client has left or the gateway is being stopped."""
         for lane in self._lanes.values():
+            waiting, stream_id = len(lane.waiting), lane.stream_id
             lane.waiting.clear()
+            self._memory.pop(stream_id)
             if lane.task is not None:
                 lane.task.cancel()
+            for _ in range(waiting if self._socket.is_open else 0):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(STOP_TIMEOUT):
+                        await self._send_error(LegFailed(STOPPING), stream_id)
 
     def _queue(self, head: _Message, message: bytes) -> None:
         if head.type != "response.create":
@@ -148,16 +197,21 @@ class _Session:
         lane = self._lanes.get(stream_id) or self._new_lane(stream_id)
         if sum(len(other.waiting) for other in self._lanes.values()) >= MAX_WAITING:
             raise _limit(f"more than {MAX_WAITING} requests wait on this connection")
+        if not self._exchange.hold(len(message)):
+            self._exchange.hold(-len(message))
+            message_text = "The requests in progress hold too much memory together; try again in a moment."
+            raise GatewayError("overloaded", message_text, retry_after=RETRY_AFTER)
         lane.waiting.append(message)
         if lane.task is None:
             lane.task = self._tasks.create_task(self._work(lane), name="responses lane")
 
     def _new_lane(self, stream_id: str | None) -> _Lane:
-        idle = next((lane for lane in self._lanes.values() if lane.task is None), None)
         if len(self._lanes) >= MAX_LANES:
+            idle = next((lane for lane in self._lanes.values() if lane.task is None), None)
             if idle is None:
                 raise _limit(f"more than {MAX_LANES} values of `stream_id` are in use on this connection")
             del self._lanes[idle.stream_id]
+            self._memory.pop(idle.stream_id)
         lane = self._lanes[stream_id] = _Lane(stream_id)
         return lane
 
@@ -165,7 +219,11 @@ class _Session:
         """Answer the requests of a lane."""
         try:
             while lane.waiting:
-                await self._answer(lane, lane.waiting.popleft())
+                message = lane.waiting.popleft()
+                try:
+                    await self._answer(lane, message)
+                finally:
+                    self._exchange.hold(-len(message))
         finally:
             lane.task = None
 
@@ -174,69 +232,98 @@ class _Session:
         try:
             if running > MAX_RUNNING:
                 raise _limit(f"more than {MAX_RUNNING} requests run on this connection")
-            contexts = dict(other.latest for other in self._lanes.values() if other.latest is not None)
+            contexts = self._memory.contexts(list(self._lanes))
             creation = await self._creator.prepare(self._owner, message, self._profile, contexts)
         except GatewayError as error:
             await self._send_error(error, lane.stream_id)
             return
+        writer = self._creator.writer(creation)
+        sender = _Sender(self._socket, lane.stream_id, writer)
         try:
-            await self._create(lane, creation, len(message))
+            if await self._create(creation, sender, len(message)) and writer.response:
+                self._remember(lane, creation, writer.response)
+        except Exception:
+            # A bug: the client gets an error it can parse, the log the traceback.
+            log.exception("a response on a WebSocket failed")
+            await sender.fail(INTERNAL_ERROR.failed())
         finally:
             self._creator.release(creation)
 
-    async def _create(self, lane: _Lane, creation: Creation, size: int) -> None:
-        writer = self._creator.writer(creation)
-        if creation.create.generates:
-            is_complete = await self._run(lane, creation, writer, size)
-        else:
-            is_complete = True
-            await self._send(lane, writer.write_all(_warm_up(creation)))
-        if is_complete and writer.response:
-            response_id: str = msgspec.json.decode(writer.response)["id"]
-            lane.latest = response_id, context_after(creation, writer.response)
+    def _remember(self, lane: _Lane, creation: Creation, response: bytes) -> None:
+        response_id: str = msgspec.json.decode(response)["id"]
+        with suppress(GatewayError):  # too large to be continued by its id
+            self._memory.put(lane.stream_id, response_id, context_after(creation, response))
 
-    async def _run(self, lane: _Lane, creation: Creation, writer: StoringWriter, size: int) -> bool:
-        """Send the events of a leg; return whether it succeeded."""
-        client = LegClient(
-            "responses",
-            self._user_agent,
-            self._profile.activity or "reasoning",
-            request_size=size,
-            gets_tools=bool(self._profile.tools),
-        )
-        request = replace(creation.request, stream=True)
-        pulse = self._tasks.create_task(self._send_keep_alives(lane, writer), name="keep-alive")
-        last: object = None
+    async def _create(self, creation: Creation, sender: "_Sender", size: int) -> bool:
+        """Send the events of a response; return whether it succeeded."""
+        if not creation.create.generates:
+            await sender.send(_warm_up(creation))
+            return True
+        request = selecting(replace(creation.request, stream=True), self._exchange)
+        client = client_of(self._exchange, "responses", self._profile, size)
+        keep_alives = self._tasks.create_task(sender.send_keep_alives(self._keep_alive), name="keep-alive")
+        last: Event | None = None
         try:
             async with aclosing(await self._gateway.open(request, client)) as leg:
-                has_begun = False
                 async for batch in leg:
                     last = batch[-1] if batch else last
-                    if isinstance(last, Failed) and not has_begun and len(batch) == 1:
-                        await self._send_error(LegFailed(last), lane.stream_id)
-                        return False
-                    has_begun = True
-                    await self._send(lane, writer.write_all(batch))
+                    await (sender.fail(last, batch) if isinstance(last, Failed) else sender.send(batch))
+        except asyncio.CancelledError:
+            if self._socket.is_open:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(STOP_TIMEOUT):
+                        await sender.fail(STOPPING)
+            raise
         finally:
-            pulse.cancel()
+            keep_alives.cancel()
         return isinstance(last, Finished)
-
-    async def _send_keep_alives(self, lane: _Lane, writer: StoringWriter) -> None:
-        """Repeat the state of a response from time to time: some clients give up when no event arrives for minutes."""
-        while True:
-            await asyncio.sleep(self._keep_alive)
-            await self._send(lane, writer.keep_alive())
-
-    async def _send(self, lane: _Lane, written: bytes) -> None:
-        events = events_in(written)
-        if lane.stream_id is not None:
-            events = [with_stream_id(event, lane.stream_id) for event in events]
-        if events:
-            await self._socket.send(*events)
 
     async def _send_error(self, error: GatewayError, stream_id: str | None) -> None:
         frame = error_frame(error)
         await self._socket.send(frame if stream_id is None else with_stream_id(frame, stream_id))
+
+
+class _Sender:
+    """Sends the events of one response, each as one message."""
+
+    def __init__(self, socket: WebSocket, stream_id: str | None, writer: StoringWriter) -> None:
+        self._socket = socket
+        self._stream_id = stream_id
+        self._writer = writer
+        self._has_begun = False
+        self._sent = 0
+        """How often something was sent."""
+        self._order = asyncio.Lock()
+        """Held while something is sent: two tasks may send, and events must not overtake one another."""
+
+    async def send(self, batch: Batch) -> None:
+        """Send a batch of the leg."""
+        await self._send(events_in(self._writer.write_all(batch)))
+
+    async def fail(self, failed: Failed, batch: Batch = ()) -> None:
+        """Send a failure: as an error with a status if the response has not begun, otherwise as its end."""
+        if self._has_begun:
+            await self.send(batch or (failed,))
+        else:
+            await self._send([error_frame(LegFailed(failed))])
+
+    async def send_keep_alives(self, interval: float) -> None:
+        """Repeat the state of the response when nothing was sent for a while: some clients would give up."""
+        while True:
+            sent = self._sent
+            await asyncio.sleep(interval)
+            if sent == self._sent:
+                await self._send(events_in(self._writer.keep_alive()))
+
+    async def _send(self, events: list[bytes]) -> None:
+        if not events:
+            return
+        if self._stream_id is not None:
+            events = [with_stream_id(event, self._stream_id) for event in events]
+        self._has_begun = True
+        self._sent += 1
+        async with self._order:
+            await self._socket.send(*events)
 
 
 def _warm_up(creation: Creation) -> Batch:

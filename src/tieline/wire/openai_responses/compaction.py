@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tieline.model.content import Foreign, Message, Text
+from tieline.model.content import Foreign, Message, Text, ToolResult
 from tieline.model.request import OutputFormat, Request, ToolChoice
 from tieline.wire.openai_responses.schema import PROTOCOL
 
@@ -20,6 +20,7 @@ KINDS = ("compaction", "compaction_summary")
 
 _PREFIX = "tieline-summary1."
 _INTRODUCTION = "This is a summary of the earlier conversation, which it replaces:"
+_INTERRUPTED = "I stop here, so that the conversation can be summarised."
 _INSTRUCTION = (
     "Summarise this conversation so that it can be continued from your summary alone. The summary replaces everything "
     "above. Include what the user wants, with all requirements and preferences; what was done and decided, and why; "
@@ -38,6 +39,9 @@ def summary_request(request: Request) -> Request:
     messages = request.messages
     history = messages[:-1] if wants_compaction(request) else messages
     asked = Message(role="user", parts=(Text(text=_INSTRUCTION),))
+    if history and any(type(part) is ToolResult for part in history[-1].parts):
+        # An upstream that waits for these results would take the instruction as a part of its own turn.
+        history = (*history, Message(role="assistant", parts=(Text(text=_INTERRUPTED),)))
     no_format: OutputFormat | None = None
     return replace(request, messages=(*history, asked), tool_choice=_no_tools(request), output=no_format, source=None)
 

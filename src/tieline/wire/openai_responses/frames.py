@@ -9,7 +9,6 @@ from tieline.model.errors import GatewayError
 from tieline.wire.openai_responses.errors import render_error
 from tieline.wire.shared.json import encode
 
-_CREATED = b"response.created"
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -34,6 +33,17 @@ def begun_response(written: bytes) -> bytes:
     return bytes(_MEMBERS.decode(events_in(written)[0])["response"])
 
 
+def with_response(event: bytes, response: bytes) -> bytes:
+    """Return an event with another response in it."""
+    return encode({**_MEMBERS.decode(event), "response": Raw(response)})
+
+
+def server_sent(event: bytes) -> bytes:
+    """Return the JSON of an event as a server-sent event."""
+    kind: str = msgspec.json.decode(_MEMBERS.decode(event)["type"])
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), event)
+
+
 def with_status(response: bytes, status: str) -> bytes:
-    """Return a response with another status."""
-    return encode({**_MEMBERS.decode(response), "status": status})
+    """Return a response with another status, and without an error."""
+    return encode({**_MEMBERS.decode(response), "status": status, "error": None})

@@ -5,13 +5,19 @@ conversation, or of a single item. Such a request is *completed*: its `input` be
 can be parsed like any other.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from tieline.model.errors import BadRequest, GatewayError
+from tieline.model.events import Failed
+from tieline.wire.openai_responses.compaction import KINDS, TRIGGER, opened
+from tieline.wire.openai_responses.errors import failed_error
+from tieline.wire.openai_responses.parse import parse_request
 from tieline.wire.shared.json import encode, parse, parse_object
 
 _PREFIXES = {
@@ -34,7 +40,6 @@ class _Create(msgspec.Struct):
     """The fields of a request that decide where its history is and what happens to its answer."""
 
     model: str | None = None
-    input: Raw = Raw()
     stream: bool | None = None
     store: bool | None = None
     background: bool | None = None
@@ -49,10 +54,18 @@ class _ItemHead(msgspec.Struct):
     role: str | None = None
 
 
+class _Summary(msgspec.Struct):
+    type: str | None = None
+    encrypted_content: str | None = None
+
+
 _CREATE = msgspec.json.Decoder(_Create)
 _HEAD = msgspec.json.Decoder(_ItemHead)
+_SUMMARY = msgspec.json.Decoder(_Summary)
 _ITEMS = msgspec.json.Decoder(list[Raw])
 _TEXT = msgspec.json.Decoder(str)
+_PLACE = re.compile(r"\binput\[(\d+)\]")
+_RESPONSE = "resp_"
 
 
 class CreateRequest:
@@ -124,6 +137,15 @@ def item_id(item: Raw) -> str | None:
         return None
 
 
+def check_items(items: Sequence[Raw]) -> None:
+    """Raise BadRequest if the member `items` of a request has an item that is wrong."""
+    try:
+        parse_request(encode({"input": items}))
+    except BadRequest as error:
+        message, param = error.message.replace("`input[", "`items["), (error.param or "").replace("input[", "items[")
+        raise BadRequest(message, param or None, code=error.code) from error
+
+
 def with_ids(items: Iterable[Raw], mint: Callable[[str], str]) -> list[Raw]:
     """Return the items, with an id for each that has none. `mint` makes an id with a prefix."""
     return [item if item_id(item) else _with_id(item, mint) for item in items]
@@ -135,6 +157,49 @@ def _with_id(item: Raw, mint: Callable[[str], str]) -> Raw:
     members.pop("id", None)
     head = {"id": mint(_PREFIXES.get(kind, "item"))}
     return Raw(encode({**head, **({} if "type" in members else {"type": kind}), **members}))
+
+
+def ids_within(response_id: str) -> Callable[[str], str]:
+    """Return a function that makes ids, with a prefix, for the items that a response answers.
+
+    They contain the id of the response, as those of its answer do, so that an item can be found by its id alone.
+    """
+    numbers = count()
+    return lambda prefix: f"{prefix}_{response_id.removeprefix(_RESPONSE)}_i{next(numbers)}"
+
+
+def response_of(reference: str) -> str:
+    """Return the id of the response to which an item with this id belongs, if the gateway made the id."""
+    return _RESPONSE + reference.partition("_")[2].rpartition("_")[0]
+
+
+def last_summary(items: Sequence[Raw]) -> int | None:
+    """Return the position of the last item with a summary that was written here; None if there is none."""
+    for position in reversed(range(len(items))):
+        if b"compaction" in bytes(items[position]):
+            head = _SUMMARY.decode(items[position])
+            if head.type in KINDS and opened(head.encrypted_content) is not None:
+                return position
+    return None
+
+
+def is_trigger(item: Raw) -> bool:
+    """Return whether an item only asks for a summary."""
+    return b"compaction" in bytes(item) and _SUMMARY.decode(item).type == TRIGGER
+
+
+def replaced(error: BadRequest, before: int, positions: Sequence[int]) -> BadRequest:
+    """Return an error about the whole conversation with the paths of the request as the client wrote it.
+
+    `before` is the number of items before those of the client, `positions` the original position of each of those.
+    """
+
+    def original(match: re.Match[str]) -> str:
+        at = int(match[1]) - before
+        return f"input[{positions[at]}]" if 0 <= at < len(positions) else "the stored conversation"
+
+    message = _PLACE.sub(original, error.message)
+    return BadRequest(message, _PLACE.sub(original, error.param) if error.param else None, code=error.code)
 
 
 # ── Documents ────────────────────────────────────────────────────────────────────────────────────
@@ -162,11 +227,22 @@ class StoredResponse(msgspec.Struct, kw_only=True):
         """Whether the response was created in the background."""
         return bool(_OUTPUT.decode(self.response).background)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the response has ended, in whichever way."""
+        return _OUTPUT.decode(self.response).status not in ("queued", "in_progress")
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the response has ended with an answer, complete or cut off."""
+        return _OUTPUT.decode(self.response).status in ("completed", "incomplete")
+
 
 class _Output(msgspec.Struct):
     output: list[Raw] = []
     model: str | None = None
     background: bool | None = None
+    status: str | None = None
 
 
 _OUTPUT = msgspec.json.Decoder(_Output)
@@ -179,6 +255,8 @@ class StoredConversation(msgspec.Struct, kw_only=True):
     created: int
     metadata: dict[str, str] = {}
     items: list[Raw] = []
+    is_full: bool = False
+    """Whether a response could not be added, because the conversation would have been too large to be stored."""
 
 
 _CONVERSATION = msgspec.json.Decoder(StoredConversation)
@@ -194,6 +272,12 @@ def read_conversation(data: bytes) -> StoredConversation:
     return _CONVERSATION.decode(data)
 
 
+def with_failure(response: bytes, failed: Failed) -> bytes:
+    """Return a response that has failed."""
+    members = parse_object(response)
+    return encode({**members, "status": "failed", "error": failed_error(failed)})
+
+
 # ── Bodies of answers ────────────────────────────────────────────────────────────────────────────
 
 
@@ -206,7 +290,7 @@ class Page(msgspec.Struct):
 
 
 def render_items(items: Sequence[Raw], page: Page) -> bytes:
-    """Return one page of a list of items. Items without an id are given none, and cannot be continued from."""
+    """Return one page of a list of items."""
     ordered = list(reversed(items)) if page.newest_first else list(items)
     if page.after is not None:
         ids = [item_id(item) for item in ordered]
@@ -251,6 +335,12 @@ def previous_not_found(response_id: str) -> GatewayError:
     """Return the error for a response that cannot be continued; clients recognise its code and send everything."""
     message = f"Previous response with id '{response_id}' not found."
     return BadRequest(message, "previous_response_id", code="previous_response_not_found")
+
+
+def previous_incomplete(response_id: str) -> GatewayError:
+    """Return the error for a response that cannot be continued yet."""
+    message = f"Response with id '{response_id}' is still being created; continue it when it has ended."
+    return BadRequest(message, "previous_response_id")
 
 
 def response_not_found(response_id: str) -> GatewayError:
