@@ -226,7 +226,7 @@ async def test_a_listener_that_leaves_is_told_nothing_more() -> None:
 
 
 async def test_a_listener_that_takes_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tieline.frontends.event_stream.STALL_TIMEOUT", 0.001)
+    monkeypatch.setattr("tieline.frontends.http.STALL_TIMEOUT", 0.001)
     inbox, tasks = Inbox(mint=lambda: "1", clock=lambda: 0.0), Tasks()
 
     async def never() -> MutableMapping[str, Any]:

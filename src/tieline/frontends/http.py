@@ -4,8 +4,11 @@ No web framework is used, to keep the path of a request short. The gateway's own
 other server uses ASGI (`AsgiCycle`).
 """
 
+import asyncio
+import logging
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import aclosing
 from typing import Any, Protocol
 
 from tieline.core.legs.access import ModelAccess
@@ -14,11 +17,13 @@ from tieline.frontends.keyless import AcceptedConnection
 from tieline.frontends.keys import NamedKey
 from tieline.model.errors import GatewayError
 from tieline.model.events import Headers
-from tieline.tasks import step_aside
+from tieline.tasks import Tasks, step_aside
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+log = logging.getLogger("tieline")
 
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
@@ -29,6 +34,8 @@ MAX_RESERVED = 256 * MIB
 TRIM_ABOVE = 32 * MIB
 """If more bytes than this were reserved, free memory is returned to the system when none are reserved any more."""
 RETRY_AFTER = 5.0
+STALL_TIMEOUT = 300.0
+"""Seconds after which a client of a stream without a leg is dropped if it reads nothing."""
 
 UPGRADE = (("upgrade", "websocket"), ("sec-websocket-version", "13"))
 """Headers of a response with status 426."""
@@ -405,3 +412,55 @@ def encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
         for name, value in headers
         if "\n" not in value and "\r" not in value
     ]
+
+
+# ── Streams without a leg ────────────────────────────────────────────────────────────────────────
+
+
+async def send_events(exchange: Exchange, tasks: Tasks, events: AsyncGenerator[bytes, None]) -> None:
+    """Send server-sent events as they come, until there are no more, the client leaves or the gateway stops."""
+    client = _WatchedClient(exchange)
+    leaving = tasks.start(client.cancel_when_left(), "client watch")
+    try:
+        async with aclosing(events):
+            await exchange.begin_stream()
+            async for data in events:
+                await _write(exchange, data)
+        await _write(exchange, b"", last=True)
+    except TimeoutError:
+        log.info("dropped a client of %s that read nothing for %.0f seconds", exchange.path, STALL_TIMEOUT)
+    except asyncio.CancelledError:
+        if not await client.finish():
+            raise
+    finally:
+        leaving.cancel()
+
+
+class _WatchedClient:
+    """Cancels the task that serves a stream when the client disconnects."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._task = asyncio.current_task()
+        self._has_left = False
+
+    async def cancel_when_left(self) -> None:
+        while (await self._exchange.receive())["type"] != "http.disconnect":
+            pass
+        self._has_left = True
+        if self._task is not None:
+            self._task.cancel("the client has left")
+
+    async def finish(self) -> bool:
+        """Complete the stream after a cancellation; return False if the cancellation has to be propagated."""
+        if self._task is not None:
+            self._task.uncancel()
+        if not self._has_left and self._exchange.begun:
+            # The gateway is stopping. Complete the stream, so that the client does not take it for a broken transfer.
+            await _write(self._exchange, b"", last=True)
+        return self._has_left or self._exchange.begun
+
+
+async def _write(exchange: Exchange, data: bytes, *, last: bool = False) -> None:
+    async with asyncio.timeout(STALL_TIMEOUT):
+        await exchange.write(data, last=last)

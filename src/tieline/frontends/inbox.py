@@ -18,9 +18,8 @@ from typing import Any, Protocol
 import msgspec
 
 from tieline.core.inbox.inbox import Inbox
-from tieline.frontends.event_stream import send_events
 from tieline.frontends.guard import PageToken
-from tieline.frontends.http import Exchange
+from tieline.frontends.http import Exchange, send_events
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.inbox import Answer, ApprovalAnswer, Question, QuestionAnswer, ReviewAnswer
 from tieline.model.rules import Rule

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.leg import INTERNAL_ERROR, LegClient
-from tieline.frontends.event_stream import send_events
-from tieline.frontends.http import Exchange
+from tieline.frontends.http import Exchange, send_events
 from tieline.frontends.relay import STOPPING
 from tieline.frontends.responses.creation import Creation, ResponseCreator
 from tieline.frontends.responses.history import ResponseHistory
