@@ -52,6 +52,9 @@ class ClientProtocol(msgspec.Struct, frozen=True):
     render_error: RenderError
     request_id: str
     """The response header in which clients of this protocol expect the request id."""
+    cuts_failed: bool = True
+    """Whether the connection is closed after a failure that a retry may help against: many clients retry a broken
+    transfer, but treat an error in a completed stream as final."""
 
 
 class Relay:
@@ -194,7 +197,7 @@ async def _send_stream(response: "_OpenResponse", leg: WatchedLeg, writer: Write
             response.headers = [*_response_headers(batch, protocol), *_dropped(leg)]
         data = writer.write_all(batch)
         if type(last) is Failed:
-            await response.break_off(data, last)
+            await response.break_off(data, last, protocol)
         else:
             await response.write(data, type(last) is Finished)
 
@@ -266,12 +269,9 @@ class _OpenResponse:
         self._is_writing = False
         self._wrote_at = self._loop.time()
 
-    async def break_off(self, data: bytes, failed: Failed) -> None:
-        """Send the error that ends a stream. If a retry may help, close the connection after it.
-
-        Many clients retry a broken transfer, but treat an error in a completed stream as final.
-        """
-        is_cut = bool(data) and not self._is_closed and is_transient(failed)
+    async def break_off(self, data: bytes, failed: Failed, protocol: ClientProtocol) -> None:
+        """Send the error that ends a stream. If a retry may help, close the connection after it."""
+        is_cut = protocol.cuts_failed and bool(data) and not self._is_closed and is_transient(failed)
         await self.write(data, last=not is_cut)
         if is_cut:
             self._is_closed = True
@@ -311,7 +311,7 @@ class _OpenResponse:
         if self.writer is None or not self.begun:
             await fail(self.exchange, LegFailed(STOPPING), protocol.render_error)
         else:
-            await self.break_off(self.writer.write(STOPPING), STOPPING)
+            await self.break_off(self.writer.write(STOPPING), STOPPING, protocol)
 
     async def _cancel_when_left(self) -> None:
         while (await self.exchange.receive())["type"] != "http.disconnect":

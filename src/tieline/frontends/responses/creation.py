@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
@@ -24,21 +23,15 @@ from tieline.wire import openai_responses as wire
 from tieline.wire.openai_responses.stored import (
     CreateRequest,
     StoredResponse,
-    ids_within,
     replaced,
-    with_ids,
 )
+from tieline.wire.shared.json import encode, parse_object
 
 log = logging.getLogger("tieline")
 
+_OWN = ("store", "previous_response_id", "conversation", "background")
+"""Members of a response that repeat fields which no upstream gets."""
 NO_CONTEXTS: Mapping[str, Context] = {}
-
-
-class _Id(msgspec.Struct):
-    id: str = ""
-
-
-_ID = msgspec.json.Decoder(_Id)
 
 
 class Creation(NamedTuple):
@@ -113,19 +106,18 @@ class ResponseCreator:
             return
         stored = self._stored(creation, response)
         if self._is_stored(creation) and not self._store(creation, stored):
-            log.warning("%s is too large to be stored; requests cannot continue it", _ID.decode(response).id)
+            log.warning("%s is too large to be stored; requests cannot continue it", stored.id)
         if claim is not None and stored.is_usable:
-            self._conversations.complete(claim, [*stored.input, *stored.output()])
+            self._conversations.complete(claim, [*stored.input_items(), *stored.output()])
 
     def _is_stored(self, creation: Creation) -> bool:
         return creation.create.is_stored and self._is_storing
 
     def _stored(self, creation: Creation, response: bytes) -> StoredResponse:
-        items = with_ids(creation.input(), ids_within(_ID.decode(response).id))
-        return StoredResponse(response=Raw(response), input=items, previous=creation.create.previous)
+        return StoredResponse(response=Raw(response), input=list(creation.input()), previous=creation.create.previous)
 
     def _store(self, creation: Creation, stored: StoredResponse) -> bool:
-        return self._history.store(creation.owner, _ID.decode(stored.response).id, stored)
+        return self._history.store(creation.owner, stored)
 
     def release(self, creation: Creation) -> None:
         """Allow the next response in the conversation of a request, however the request ended."""
@@ -172,12 +164,15 @@ class ResponseCreator:
 
     def _options(self, create: CreateRequest, request: Request, profile: Profile) -> wire.Options:
         fields = create.fields if self._is_storing else {**create.fields, "store": Raw(b"false")}
+        response_id, echo = self._mint("resp"), wire.echo_of(fields)
+        echoed = parse_object(b"{%b}" % echo)
         return wire.Options(
             created=int(self._clock()),
             now=self._clock,
-            response_id=self._mint("resp"),
+            response_id=response_id,
             model=request.model,
-            echo=wire.echo_of(fields),
+            echo=echo,
+            own={"id": Raw(encode(response_id)), **{name: echoed[name] for name in _OWN if name in echoed}},
             tools=wire.offered_tools(request.tools) if request.tools else {},
             # A stored response keeps the signatures of its thinking, for the request that continues it.
             encrypted=wire.wants_encrypted(fields) or (create.is_stored and self._is_storing),

@@ -1,10 +1,8 @@
 """OpenAI's Responses at `POST /v1/responses`, and the stored responses below that path."""
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
 
-from msgspec import Raw
 from msgspec.structs import replace
 
 from tieline.core.legs.gateway import Gateway
@@ -15,7 +13,7 @@ from tieline.frontends.responses.background import BackgroundResponses
 from tieline.frontends.responses.creation import Creation, ResponseCreator
 from tieline.frontends.responses.history import ResponseHistory
 from tieline.frontends.responses.requests import Owners, nothing_there, page_of, path_below, query_of
-from tieline.model.errors import BadRequest, GatewayError
+from tieline.model.errors import BadRequest
 from tieline.model.events import Reply
 from tieline.wire import openai_responses as wire
 from tieline.wire.openai_responses.stored import (
@@ -31,6 +29,7 @@ RESPONSES = ClientProtocol(
     render=wire.render,
     render_error=wire.render_error,
     request_id="x-request-id",
+    cuts_failed=False,  # a failed response is a proper end, and its code says whether to try again
 )
 
 
@@ -82,7 +81,8 @@ class ResponsesFrontend:
                 stored = await self._background.get(owner, response_id)
                 await exchange.respond(200, bytes(stored.response))
             case [response_id, "input_items"]:
-                items = await self._input_items(owner, response_id)
+                stored = await self._background.get(owner, response_id)
+                items = await self._history.input_items(owner, stored)
                 await exchange.respond(200, render_items(items, page_of(exchange)))
             case _:
                 raise nothing_there(exchange)
@@ -113,15 +113,6 @@ class ResponsesFrontend:
 
     async def _prepared(self, exchange: Exchange, body: bytes) -> Creation:
         return await self._creator.prepare(self._owners.of(exchange), body, self._profile(exchange))
-
-    async def _input_items(self, owner: str, response_id: str) -> Sequence[Raw]:
-        """Return the items that a response answered: those before it in its conversation, too, if they are stored."""
-        stored = await self._background.get(owner, response_id)
-        if stored.previous is None:
-            return stored.input
-        with suppress(GatewayError):
-            return [*(await self._history.context(owner, stored.previous)).items, *stored.input]
-        return stored.input
 
     async def _serve(
         self,

@@ -94,34 +94,50 @@ class ResponseHistory:
         self._contexts.put((owner, response_id), context, context.size)
         return context
 
+    async def input_items(self, owner: str, stored: StoredResponse) -> list[Raw]:
+        """Return the items that a response answers, with their ids: also those before it, as far as they are stored."""
+        parts, seen, previous = [stored.input_items()], {stored.id}, stored.previous
+        while previous is not None and previous not in seen and len(seen) < MAX_CHAIN:
+            found = await self.get(owner, previous)
+            if found is None:
+                break
+            seen.add(previous)
+            parts.append([*found.input_items(), *found.output()])
+            previous = found.previous
+        return [item for part in reversed(parts) for item in part]
+
     async def resolved(self, owner: str, items: Sequence[Raw], context: Context) -> dict[int, Raw]:
         """Return the new items of a request by their position in it: references are replaced.
 
         Items that the context has already are left out. Raise GatewayError for a reference to an item that is not
         stored.
         """
-        known = {found for item in context.items if (found := item_id(item)) is not None}
+        known = {item_id(item) for item in context.items} - {None}
         references = [reference_in(item, position) for position, item in enumerate(items)]
-        present = known | {item_id(item) for item, reference in zip(items, references, strict=True) if not reference}
+        present = {item_id(item) for item, reference in zip(items, references, strict=True) if reference is None}
         result: dict[int, Raw] = {}
         for position, (item, reference) in enumerate(zip(items, references, strict=True)):
+            identity = reference or item_id(item)
+            if identity is not None and (identity in known or response_of(identity) in context.chain):
+                continue
             if reference is None:
-                if item_id(item) not in known:
-                    result[position] = item
+                result[position] = item
             elif reference not in present:
                 present.add(reference)
                 result[position] = await self._item(owner, reference, f"input[{position}].id")
         return result
 
-    def store(self, owner: str, response_id: str, stored: StoredResponse) -> bool:
+    def store(self, owner: str, stored: StoredResponse) -> bool:
         """Store a response. Return False if it is too large, or has no id."""
+        response_id = stored.id
         self._contexts.pop((owner, response_id))
         if not response_id or not self._responses.put(owner, response_id, encode(stored)):
             return False
-        for item in (*stored.input, *stored.output()):
-            identity = item_id(item)
-            # Ids from elsewhere do not say to which response they belong.
-            if identity and response_of(identity) != response_id and not self._items.touch(owner, identity):
+        # Ids from elsewhere do not say to which response they belong.
+        asked = {found for item in stored.input if (found := item_id(item)) and not self._items.touch(owner, found)}
+        answered = {found for item in stored.output() if (found := item_id(item))}
+        for identity in asked | answered:
+            if response_of(identity) != response_id:
                 self._items.put(owner, identity, response_id.encode())
         return True
 
@@ -133,7 +149,7 @@ class ResponseHistory:
         indexed = await self._items.get(owner, reference)
         for response_id in (response_of(reference), indexed.decode() if indexed is not None else None):
             stored = await self.get(owner, response_id) if response_id is not None else None
-            for item in (*stored.output(), *stored.input) if stored is not None else ():
+            for item in (*stored.output(), *stored.input_items()) if stored is not None else ():
                 if item_id(item) == reference:
                     return item
         raise item_not_found(reference, param)

@@ -4,7 +4,7 @@ As soon as a batch cannot be copied, the writer continues the answer from here: 
 the item that is open.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -49,6 +49,7 @@ class CopiedStream:
 
     def __init__(self, options: Options) -> None:
         self._buffered = options.arguments == "buffered"
+        self._own = options.own
         self._model = ""
         self.sequence = 0
         """The next sequence number."""
@@ -85,6 +86,8 @@ class CopiedStream:
         for event in batch:
             self._follow(event)
         text = with_model(source, self._model)
+        if self._own and b'"response":' in text:
+            text = b"\n".join(with_members(line, self._own) for line in text.split(b"\n"))
         for frame in _frames(text):
             self._track(frame)
         return text
@@ -134,6 +137,16 @@ class CopiedStream:
         self.id = msgspec.json.decode(members.get("id", Raw(b'""')), type=str)
         fixed = {name: value for name, value in members.items() if name not in _STATE}
         self.head = encode(fixed)[:-1] + b","
+
+
+def with_members(line: bytes, members: Mapping[str, Any]) -> bytes:
+    """Return a line of a stream in which a response, if there is one, has these members instead of its own."""
+    try:
+        event = _MEMBERS.decode(line[5:]) if line.startswith(b"data:") else {}
+        response = _MEMBERS.decode(event["response"]) if "response" in event else None
+    except (ValueError, RecursionError):
+        return line
+    return line if response is None else b"data: " + encode({**event, "response": {**response, **members}})
 
 
 def _frames(text: bytes) -> Iterator[_Frame]:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+from msgspec import Raw
+
 from tieline.model.content import Value
 from tieline.wire.openai_responses.names import OfferedTool
 
@@ -48,6 +50,8 @@ class Options(Value):
     """The model of the response, if it begins before the upstream answers."""
     echo: bytes = b""
     """Members of the response that repeat the request, as JSON without braces (see `echo`)."""
+    own: Mapping[str, Raw] = {}
+    """Members of the response that a copied one has instead of the upstream's: they were not sent upstream."""
     tools: Mapping[str, OfferedTool] = {}
     """The client's tools by their neutral name (see `names`)."""
     encrypted: bool = False

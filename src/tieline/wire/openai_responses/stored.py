@@ -159,15 +159,6 @@ def _with_id(item: Raw, mint: Callable[[str], str]) -> Raw:
     return Raw(encode({**head, **({} if "type" in members else {"type": kind}), **members}))
 
 
-def ids_within(response_id: str) -> Callable[[str], str]:
-    """Return a function that makes ids, with a prefix, for the items that a response answers.
-
-    They contain the id of the response, as those of its answer do, so that an item can be found by its id alone.
-    """
-    numbers = count()
-    return lambda prefix: f"{prefix}_{response_id.removeprefix(_RESPONSE)}_i{next(numbers)}"
-
-
 def response_of(reference: str) -> str:
     """Return the id of the response to which an item with this id belongs, if the gateway made the id."""
     return _RESPONSE + reference.partition("_")[2].rpartition("_")[0]
@@ -206,12 +197,26 @@ def replaced(error: BadRequest, before: int, positions: Sequence[int]) -> BadReq
 
 
 class StoredResponse(msgspec.Struct, kw_only=True):
-    """A finished response, and the items it answered."""
+    """A response, and the items it answers."""
 
     response: Raw
     input: list[Raw]
+    """The items as the client sent them."""
     previous: str | None = None
     """The id of the response it continues; its items precede `input`."""
+
+    @property
+    def id(self) -> str:
+        """The id of the response."""
+        return _OUTPUT.decode(self.response).id or ""
+
+    def input_items(self) -> list[Raw]:
+        """Return the items it answers, with an id for each.
+
+        Such an id contains that of the response, as those of the answer do, so that an item can be found by its id.
+        """
+        numbers, part = count(), self.id.removeprefix(_RESPONSE)
+        return with_ids(self.input, lambda prefix: f"{prefix}_{part}_i{next(numbers)}")
 
     def output(self) -> list[Raw]:
         """Return the items of the answer."""
@@ -239,6 +244,7 @@ class StoredResponse(msgspec.Struct, kw_only=True):
 
 
 class _Output(msgspec.Struct):
+    id: str | None = None
     output: list[Raw] = []
     model: str | None = None
     background: bool | None = None

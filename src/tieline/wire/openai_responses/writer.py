@@ -462,7 +462,7 @@ def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
     source = reply.source
     is_own = source is not None and source.protocol == PROTOCOL and not source.is_stream and not options.compaction
     if source is not None and is_own and source.is_exact:
-        return merged({"model": reply.model}, source)
+        return merged({"model": reply.model, **options.own}, source)
     body = _written(reply, options)
     return body if source is None or not is_own else completed(decode_any(body), source, _TRANSLATED)
 
