@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 
-from tests.catalogue.serving import KEY, PATIENCE, Backend, Stand, serving
+from tests.catalogue.serving import DIALECTS, KEY, PATIENCE, Backend, Stand, serving, words
 from tieline.app.config import ResponsesSettings
+from tieline.sim.answers import streamed
+from tieline.sim.model import Answer, Pause
 
 DEMO = "demo/scripted"
 OTHER_KEY = "other-key"
@@ -165,6 +167,17 @@ async def events_of(response: httpx2.Response) -> Events:
             events.append(json.loads(fields["data"]))
             assert fields["event"] == events[-1]["type"]
     return events
+
+
+def paused(backend: Backend, pause: Pause) -> Answer:
+    """A stream that says `Hel`, waits, and says `lo`."""
+    events = words("Hel", "lo")
+    return streamed(DIALECTS[backend], [*events[:3], pause, *events[3:]])
+
+
+def files_below(folder: Path) -> list[Path]:
+    """All files in a folder and below."""
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 def user(text: str) -> Any:
