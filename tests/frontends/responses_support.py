@@ -157,9 +157,13 @@ async def api(home: Path | None = None, server: Mapping[str, Any] | None = None,
 async def events_of(response: httpx2.Response) -> Events:
     """The events of a streamed response."""
     assert response.status_code == 200, await response.aread()
-    events = Events()
     async with asyncio.timeout(PATIENCE):
-        raw = await response.aread()
+        return events_in(await response.aread())
+
+
+def events_in(raw: bytes) -> Events:
+    """The events of a stream."""
+    events = Events()
     for block in raw.decode().split("\n\n"):
         lines = [line for line in block.split("\n") if line and not line.startswith(":")]
         if lines:
