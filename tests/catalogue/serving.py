@@ -155,11 +155,24 @@ def _anthropic_pieces(frame: Any) -> Iterable[str]:
 class Stand:
     """A running gateway, the upstreams behind it, and a client in front of it."""
 
-    def __init__(self, app: App, url: str, upstreams: dict[Backend, ModelServer], http: httpx2.AsyncClient) -> None:
+    def __init__(
+        self,
+        app: App,
+        url: str,
+        upstreams: dict[Backend, ModelServer],
+        http: httpx2.AsyncClient,
+        state: ServerState,
+    ) -> None:
         self.app = app
         self.url = url
         self.upstreams = upstreams
         self.http = http
+        self._state = state
+
+    def stop(self) -> None:
+        """Tell all connections that the gateway is being stopped, as the server does."""
+        for connection in list(self._state.connections):
+            connection.shutdown()
 
     def script(self, backend: Backend, *answers: Script) -> None:
         """The next answers of an upstream."""
@@ -276,9 +289,10 @@ async def serving(
             {"TIELINE_KEY": KEY, **{f"{name}_key": secret for name, secret in SECRETS.items()}, **(env or {})},
         )
         stack.push_async_callback(app.aclose)
-        url = await stack.enter_async_context(listening(app))
+        state = ServerState()
+        url = await stack.enter_async_context(listening(app, state=state))
         http = httpx2.AsyncClient(base_url=url, headers={"x-api-key": KEY}, timeout=PATIENCE)
-        yield Stand(app, url, upstreams, await stack.enter_async_context(http))
+        yield Stand(app, url, upstreams, await stack.enter_async_context(http), state)
 
 
 def _settings(name: Backend, url: str, given: Mapping[str, Any]) -> UpstreamSettings:
@@ -289,11 +303,13 @@ def _settings(name: Backend, url: str, given: Mapping[str, Any]) -> UpstreamSett
 
 
 @asynccontextmanager
-async def listening(app: App, port: int = 0, asgi: HttpApp | None = None) -> AsyncIterator[str]:
+async def listening(
+    app: App, port: int = 0, asgi: HttpApp | None = None, state: ServerState | None = None
+) -> AsyncIterator[str]:
     """The gateway as it is served, without the ticking server around it, which takes its time to stop."""
     config = server_config(app, asgi)
     config.load()
-    state = ServerState()
+    state = state or ServerState()
     state.default_headers = config.encoded_headers  # as the ticking server does
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: HttpServerProtocol(config, state, {}), "127.0.0.1", port)
