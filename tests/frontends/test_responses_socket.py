@@ -143,7 +143,7 @@ async def test_requests_with_different_stream_ids_run_at_once(client: Api, socke
     await socket.send("oai", store=False, stream_id="slow")
     await client.stand.arrival("oai")
     await socket.send(input=play("text: quick"), store=False, stream_id="fast")
-    events = []
+    events: list[dict[str, Any]] = []
     while not events or events[-1]["type"] != "response.completed":
         events.append(await socket.event())
     assert (events[-1]["stream_id"], text_of(events[-1]["response"])) == ("fast", "quick")

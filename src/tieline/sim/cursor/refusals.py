@@ -55,7 +55,7 @@ CAUSES: Mapping[int, str] = {
 
 
 class ServiceRefusal(Value):
-    """An error of the service. If `cause` is set, it includes error details, which Cursor's own client shows."""
+    """An error of the service. If `cause` is set, the error has details, which Cursor's own client shows."""
 
     code: str
     message: str = "Error"

@@ -107,7 +107,7 @@ def _joined(prompt: _Prompt, fields: dict[str, Any]) -> bytes:
 
 
 def _marked(fragment: Fragment) -> bytes:
-    """Return the text of a fragment with a cache mark inserted in its last block that may have one."""
+    """Return the text of a fragment with a cache mark inserted into the last block that is allowed to have one."""
     if not fragment.mark_at:
         return fragment.text
     at = len(fragment.text) - fragment.mark_at

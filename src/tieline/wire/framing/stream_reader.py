@@ -30,7 +30,7 @@ TRIAL = "\x00"
 """Replaces the text of a delta when the delta frame is checked."""
 
 _MAX_ATTEMPTS = 6
-"""How often a reader tries to learn the delta frame of a part, to limit the cost if the upstream's deltas have none."""
+"""Maximum number of attempts to learn the delta frame of a part. Some upstreams write every delta differently."""
 _LF = ord("\n")
 _decode_texts = msgspec.json.Decoder(list[str]).decode
 

@@ -28,7 +28,7 @@ class NamedRequest(NamedTuple):
 def read_named(body: bytes, content_type: str) -> NamedRequest:
     """Parse the model name in a request body.
 
-    Raise BadRequest if the body is neither a JSON object nor a form with the field `model`.
+    Raise BadRequest if the body is neither a JSON object nor a form, or if a form has no field `model`.
     """
     boundary = _BOUNDARY.match(content_type)
     return _form(body, (boundary[1] or boundary[2]).encode("latin-1")) if boundary else _json(body)

@@ -121,7 +121,7 @@ def _tool(tool: ToolSpec, name: str, request: Request, dialect: Dialect, notes: 
 
 
 def _add_extensions(out: Json, tool: ToolSpec, notes: list[Note]) -> None:
-    """Add the extensions of this protocol; note those of another."""
+    """Add the tool's extensions that this protocol defines to `out`, and a note for each other extension to `notes`."""
     for name, value in tool.meta.items():
         if name == "cache_control":
             notes.append(NO_MARKS)

@@ -15,7 +15,7 @@ from tieline.model.request import OutputFormat, Request, ToolChoice
 from tieline.wire.openai_responses.schema import PROTOCOL
 
 TRIGGER = "compaction_trigger"
-"""The type of the last item of a request that wants a summary. It is a part of this kind in the model."""
+"""The type of the last item of a request for a summary. After parsing, it is the kind of a `Foreign` part."""
 KINDS = ("compaction", "compaction_summary")
 
 _PREFIX = "tieline-summary1."

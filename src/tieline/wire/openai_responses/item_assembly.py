@@ -1,9 +1,10 @@
 """Find the output item that an event belongs to, and assemble the items into parts.
 
-In the spec an item starts, its deltas follow, and its last event repeats it as a whole; the last event of the stream
-repeats all items. All events have the item's id and its index. Upstreams change the id with every event, use one index
-for all items, leave out the deltas, or list items only at the end. So an item is found by the id of its call, its own
-id, or its index, in this order. What an event repeats adds only what is missing.
+According to the spec, an item starts, its deltas follow, and its last event repeats the whole item; the last event of
+the stream repeats all items. All events of an item have its id and its index. In practice, some upstreams change the
+id with every event, use one index for all items, omit the deltas, or list items only at the end. So an item is found
+by the id of its call, its own id, or its index, in this order. If an event repeats an item, only the missing content
+is added.
 """
 
 from collections.abc import Sequence

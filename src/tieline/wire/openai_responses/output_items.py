@@ -1,7 +1,7 @@
 """The output items of one answer, and the parts that they become.
 
-An item starts, its deltas follow, and its last event repeats it as a whole. What an event repeats adds only what is
-missing.
+An item starts, its deltas follow, and its last event repeats the whole item. Of a repeated
+item, only the missing content is added.
 """
 
 from abc import ABC, abstractmethod
