@@ -1,5 +1,6 @@
 """Tests of named keys and their limits: models, paths and rate, for every endpoint that takes a key."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from websockets.asyncio.client import connect
 
 from tests.catalogue.serving import listening
 from tests.each import each
@@ -168,6 +170,10 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("/v1/messages", {"messages": HELLO, "max_tokens": 9}),
     ("/v1/messages", {"messages": HELLO, "max_tokens": 9, "stream": True}),
     ("/v1/messages/count_tokens", {"messages": HELLO}),
+    ("/v1/responses", {"input": "hello"}),
+    ("/v1/responses", {"input": "hello", "stream": True}),
+    ("/v1/responses/input_tokens", {"input": "hello"}),
+    ("/v1/responses/compact", {"input": "hello"}),
     ("/v1/embeddings", {"input": "text"}),
     ("/v1/completions", {"prompt": "text"}),
 ]
@@ -186,6 +192,21 @@ async def test_a_limited_key_may_use_no_other_model_at_any_endpoint() -> None:
                 assert error.get("param") == (None if "/messages" in path else "model")
             own = await http.post(path, json={**body, "model": "nowhere/x"}, headers={"x-api-key": OWN})
             assert own.status_code == 404, path
+
+
+async def test_a_limited_key_may_use_no_other_model_in_the_background_or_on_a_websocket() -> None:
+    refusal = "This key may not use the model `up/m`. It may use demo/*, quick."
+    async with client(limited=LIMITED) as http:
+        asked = {"model": "up/m", "input": "hello", "background": True}
+        response = (await http.post("/v1/responses", json=asked)).json()
+        while response["status"] in ("queued", "in_progress"):
+            response = (await http.get(f"/v1/responses/{response['id']}")).json()
+        assert (response["status"], response["error"]["message"]) == ("failed", refusal)
+        url = f"ws://{http.base_url.netloc.decode()}/v1/responses"
+        async with connect(url, additional_headers={"x-api-key": "limited-key"}) as socket:
+            await socket.send(json.dumps({"type": "response.create", "model": "up/m", "input": "hello"}))
+            frame = json.loads(await socket.recv())
+        assert (frame["type"], frame["status"], frame["error"]["message"]) == ("error", 403, refusal)
 
 
 async def test_a_limited_key_may_use_its_models() -> None:

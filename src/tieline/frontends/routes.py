@@ -18,12 +18,8 @@ from tieline.frontends.relay import Relay
 from tieline.frontends.status import Hello, StatusFrontend
 from tieline.wire import anthropic, openai_chat
 
-API_TYPES = {
-    "chat_completions": "/v1/chat/completions",
-    "responses": "/v1/responses",
-    "anthropic_messages": "/v1/messages",
-}
-"""The paths of the APIs that the list of models can name. It names those that have a route."""
+API_TYPES = ("chat_completions", "responses", "anthropic_messages")
+"""The names of the served APIs in lists of models."""
 EDITOR_API_TYPES = ("chat_completions",)
 """The only API that is served below the base URL of Cursor's editor."""
 
@@ -54,13 +50,10 @@ def build_http_app(
     front = Route(hello.serve, openai, keyed=False)
     health = Route(status.health, openai, keyed=False)
     alive = Route(status.health, openai, keyed=False, public=True)
-    apis = {
+    models = ModelsFrontend(gateway, API_TYPES)
+    routes = {
         "/v1/chat/completions": {"POST": Route(chat.complete, openai)},
         "/v1/messages": {"POST": Route(messages.create, anthropic_)},
-    }
-    models = ModelsFrontend(gateway, [name for name, path in API_TYPES.items() if path in apis])
-    routes = {
-        **apis,
         "/v1/messages/count_tokens": {"POST": Route(messages.count_tokens, anthropic_)},
         **responses,
         **{f"/v1/{name}": {"POST": Route(forwarding_endpoint(relay, name), openai)} for name in ENDPOINTS},

@@ -140,7 +140,7 @@ class ResponsesFrontend:
         """Respond with the number of tokens of a request; a header says whether it is an estimate."""
         creation = await self._prepared(exchange, await exchange.body())
         self._creator.release(creation)
-        count = await self._gateway.count(creation.request)
+        count = await self._gateway.count(creation.request, exchange.access)
         source = b"estimated" if count.is_estimated else b"upstream"
         await exchange.respond(200, render_input_tokens(count.tokens), headers=[(b"x-tieline-token-count", source)])
 
