@@ -24,6 +24,7 @@ struct answer {
     char *body;
     size_t body_len, body_cap, scanned;
     int deltas, out_of_order;
+    int text_done; /* the stream repeats the whole text after its deltas, as in the Responses API */
 };
 
 static int64_t now_ns(void) {
@@ -43,18 +44,27 @@ static void answer_reset(struct answer *a) {
     a->first_byte = a->first_delta = 0;
     a->phase = HEAD;
     a->status = a->event_stream = a->close_after = a->got_bytes = a->deltas = a->out_of_order = 0;
+    a->text_done = 0;
 }
 
-/* Finds the markers in the data received since the last call. */
+#define TEXT_DONE "event: response.output_text.done"
+
+/* Finds the markers in the data received since the last call, up to the end of the deltas. */
 static void answer_scan(struct answer *a) {
-    while (a->body_len - a->scanned >= 5) {
-        char *p = memmem(a->body + a->scanned, a->body_len - a->scanned, "tok", 3);
+    if (a->text_done) return;
+    size_t back = a->scanned < sizeof TEXT_DONE ? a->scanned : sizeof TEXT_DONE; /* it may be split over two reads */
+    char *from = a->body + a->scanned - back;
+    char *done = memmem(from, a->body_len - (size_t)(from - a->body), TEXT_DONE, strlen(TEXT_DONE));
+    size_t end = done ? (size_t)(done - a->body) : a->body_len;
+    a->text_done = done != NULL;
+    while (end >= a->scanned + 5) {
+        char *p = memmem(a->body + a->scanned, end - a->scanned, "tok", 3);
         if (!p) {
-            a->scanned = a->body_len - 2;
+            a->scanned = end - 2;
             return;
         }
         size_t at = (size_t)(p - a->body);
-        if (a->body_len - at < 5) {
+        if (end - at < 5) {
             a->scanned = at;
             return;
         }
@@ -188,6 +198,7 @@ static void answer_feed(struct answer *a, const char *p, size_t len) {
 static int ends_well(const struct answer *a) {
     size_t tail = a->body_len < 256 ? a->body_len : 256;
     const char *from = a->body + a->body_len - tail;
+    if (a->text_done) return memmem(a->body, a->body_len, "event: response.completed", 25) != NULL;
     return memmem(from, tail, "[DONE]", 6) || memmem(from, tail, "message_stop", 12);
 }
 

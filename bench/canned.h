@@ -1,4 +1,4 @@
-/* The canned answers of the fake upstream: 50 text deltas in two dialects, as a stream and as JSON, and as a Cursor run
+/* The canned answers of the fake upstream: 50 text deltas in three dialects, as a stream and as JSON, and as a Cursor run
  * over either transport. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -18,7 +18,7 @@ struct answer {
     int cuts;
 };
 
-static struct answer anthropic_stream, anthropic_json, openai_stream, openai_json, not_found, bad_request;
+static struct answer anthropic_stream, anthropic_json, openai_stream, openai_json, responses_stream, not_found, bad_request;
 static struct answer login, append_done;
 static struct answer run_head, run_text; /* of a run over HTTP/1.1 */
 static struct answer run_head_frame, run_text_frames; /* of a run over HTTP/2, without stream ids */
@@ -153,6 +153,45 @@ static void build_openai(void) {
     json_answer(&openai_json, "200 OK", body);
 }
 
+#define RESPONSE(status, output, usage)                                                   \
+    "{\"id\":\"resp_BenchBench\",\"object\":\"response\",\"created_at\":1767225600,\"model\":\"gpt-bench\"," \
+    "\"status\":\"" status "\",\"error\":null,\"incomplete_details\":null,\"instructions\":null,\"metadata\":{}," \
+    "\"parallel_tool_calls\":true,\"temperature\":1.0,\"tool_choice\":\"auto\",\"tools\":[],\"top_p\":1.0," \
+    "\"output\":[" output "],\"usage\":" usage "}"
+#define MESSAGE(status, content)                                                          \
+    "{\"id\":\"msg_BenchBench\",\"type\":\"message\",\"role\":\"assistant\",\"status\":\"" status "\",\"content\":[" content "]}"
+#define TEXT_PART "{\"type\":\"output_text\",\"text\":\"%s\",\"annotations\":[],\"logprobs\":[]}"
+#define IN_ITEM "\"item_id\":\"msg_BenchBench\",\"output_index\":0,\"content_index\":0"
+
+/* Adds one event of a Responses stream. */
+#define EVENT(a, kind, number, format, ...)                                               \
+    chunk(a, "event: response." kind "\ndata: {\"type\":\"response." kind "\",\"sequence_number\":%d," format "}\n\n", \
+          number, ##__VA_ARGS__)
+
+static void build_responses(void) {
+    char text[64], whole[4096];
+    int n = 0;
+    struct answer *a = &responses_stream;
+    all_text(whole, sizeof whole);
+    put(a, STREAM_HEAD, strlen(STREAM_HEAD));
+    EVENT(a, "created", n++, "\"response\":" RESPONSE("in_progress", "", "null"));
+    EVENT(a, "in_progress", n++, "\"response\":" RESPONSE("in_progress", "", "null"));
+    EVENT(a, "output_item.added", n++, "\"output_index\":0,\"item\":" MESSAGE("in_progress", ""));
+    EVENT(a, "content_part.added", n++, IN_ITEM ",\"part\":" TEXT_PART, "");
+    for (int i = 0; i < DELTAS; i++) {
+        EVENT(a, "output_text.delta", n++, IN_ITEM ",\"delta\":\"%s\",\"logprobs\":[]", delta_text(i, text, sizeof text));
+        a->cut[a->cuts++] = a->len;
+    }
+    EVENT(a, "output_text.done", n++, IN_ITEM ",\"text\":\"%s\",\"logprobs\":[]", whole);
+    EVENT(a, "content_part.done", n++, IN_ITEM ",\"part\":" TEXT_PART, whole);
+    EVENT(a, "output_item.done", n++, "\"output_index\":0,\"item\":" MESSAGE("completed", TEXT_PART), whole);
+    EVENT(a, "completed", n++, "\"response\":" RESPONSE("completed", MESSAGE("completed", TEXT_PART),
+          "{\"input_tokens\":412,\"input_tokens_details\":{\"cached_tokens\":0},\"output_tokens\":150,"
+          "\"output_tokens_details\":{\"reasoning_tokens\":0},\"total_tokens\":562}"), whole);
+    put(a, "0\r\n\r\n", 5);
+    a->cut[DELTAS - 1] = a->len;
+}
+
 /* ---- Cursor runs; every message is short, so lengths take one byte ---- */
 
 #define TOOL "bench_tool" /* a run that is offered this tool calls it */
@@ -247,6 +286,7 @@ static void build_run(void) {
 static void build_answers(void) {
     build_anthropic();
     build_openai();
+    build_responses();
     build_run();
     json_answer(&not_found, "404 Not Found",
                 "{\"type\":\"error\",\"error\":{\"type\":\"not_found_error\",\"message\":\"no such path\"}}");

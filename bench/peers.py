@@ -16,6 +16,15 @@ from procs import BUILD, HERE, Target
 
 CHAT_PATH = "/v1/chat/completions"
 MESSAGES_PATH = "/v1/messages"
+RESPONSES_PATH = "/v1/responses"
+PATHS = {
+    "chat": CHAT_PATH,
+    "messages": MESSAGES_PATH,
+    "responses": RESPONSES_PATH,
+    "openai": CHAT_PATH,
+    "anthropic": MESSAGES_PATH,
+}
+"""The path of each API, by the name of the client's API and by the kind of upstream."""
 KEY = "sk-bench-0123456789abcdef0123456789abcdef"
 BEARER = {"Authorization": f"Bearer {KEY}"}
 
@@ -26,31 +35,35 @@ class Route:
 
     name: str
     title: str
-    client: Literal["chat", "messages"]
-    upstream: Literal["anthropic", "openai"]
+    client: Literal["chat", "messages", "responses"]
+    upstream: Literal["anthropic", "openai", "responses"]
     paced: bool = False
 
     @property
     def path(self) -> str:
         """The path of the client's requests."""
-        return CHAT_PATH if self.client == "chat" else MESSAGES_PATH
+        return PATHS[self.client]
 
     @property
     def upstream_path(self) -> str:
         """The path of the upstream's API."""
-        return CHAT_PATH if self.upstream == "openai" else MESSAGES_PATH
+        return PATHS[self.upstream]
 
     @property
     def upstream_model(self) -> str:
         """The name of the upstream's model."""
-        return "gpt-bench" if self.upstream == "openai" else "claude-bench"
+        return "claude-bench" if self.upstream == "anthropic" else "gpt-bench"
 
 
 CHAT_TO_ANTHROPIC = Route("bench", "Chat → Anthropic", "chat", "anthropic")
 MESSAGES_TO_ANTHROPIC = Route("bench", "Messages → Anthropic", "messages", "anthropic")
 CHAT_TO_OPENAI = Route("openai-bench", "Chat → OpenAI", "chat", "openai")
+RESPONSES_TO_ANTHROPIC = Route("bench", "Responses → Anthropic", "responses", "anthropic")
+CHAT_TO_RESPONSES = Route("responses-bench", "Chat → Responses", "chat", "responses")
 PACED = Route("paced", "Chat → Anthropic, paced", "chat", "anthropic", paced=True)
 ROUTES = (CHAT_TO_ANTHROPIC, MESSAGES_TO_ANTHROPIC, CHAT_TO_OPENAI)
+RESPONSES_ROUTES = (RESPONSES_TO_ANTHROPIC, CHAT_TO_RESPONSES)
+"""Routes on which Tieline is compared with itself on the Chat routes; only nginx serves them too."""
 BACKENDS = (CHAT_TO_ANTHROPIC, CHAT_TO_OPENAI, PACED)
 """One route for each upstream in the configuration of a gateway."""
 
@@ -86,6 +99,8 @@ class Peer(ABC):
     title: str
     slow = False
     """Whether the server gets fewer rounds and is left out of scenarios with many requests."""
+    serves_responses = False
+    """Whether the server is measured on the routes of the Responses API."""
     port = 0
     upstream = Upstream(0, 0)
 
@@ -107,6 +122,8 @@ class Peer(ABC):
 
     def target(self, route: Route) -> Target | None:
         """Return the address and model of a route through the server; None if it does not support the route."""
+        if route in RESPONSES_ROUTES and not self.serves_responses:
+            return None
         return Target(self.port, route.path, f"{route.name}/{route.upstream_model}", BEARER)
 
 
@@ -128,6 +145,7 @@ def _write(name: str, text: str) -> Path:
 class Tieline(Peer):
     name = "tieline"
     title = "Tieline"
+    serves_responses = True
 
     @staticmethod
     def _python() -> str:
@@ -149,9 +167,12 @@ class Tieline(Peer):
     def backends(self) -> str:
         """Return the part of the configuration that describes the upstreams."""
         text = ""
-        for route in BACKENDS:
-            url = f"http://127.0.0.1:{self.upstream.port(route)}" + ("/v1" if route.upstream == "openai" else "")
-            text += f'\n[upstreams.{route.name}]\nkind = "{route.upstream}"\nbase_url = "{url}"\n'
+        for route in (*BACKENDS, CHAT_TO_RESPONSES):
+            is_anthropic = route.upstream == "anthropic"
+            kind = "anthropic" if is_anthropic else "openai"
+            url = f"http://127.0.0.1:{self.upstream.port(route)}" + ("" if is_anthropic else "/v1")
+            text += f'\n[upstreams.{route.name}]\nkind = "{kind}"\nbase_url = "{url}"\n'
+            text += 'api = "responses"\n' if route.upstream == "responses" else ""
             text += f'key_env = "TIELINE_BENCH_KEY"\nmodels = ["{route.upstream_model}"]\n'
         return text
 
@@ -202,7 +223,7 @@ class Nginx(Peer):
         locations = "\n".join(
             f"    location = {self._path(route)} {{ proxy_pass http://{'paced' if route.paced else 'burst'}"
             f"{route.upstream_path}; {options} }}"
-            for route in (*ROUTES, PACED)
+            for route in (*ROUTES, *RESPONSES_ROUTES, PACED)
         )
         config = _write(
             "nginx.conf",
@@ -299,6 +320,8 @@ class Portkey(Peer):
         return Launch(["node", start, f"--port={self.port}", "--headless"], {"NODE_ENV": "production"})
 
     def target(self, route: Route) -> Target | None:
+        if route in RESPONSES_ROUTES:
+            return None
         host = f"http://127.0.0.1:{self.upstream.port(route)}/v1"
         headers = {**BEARER, "x-portkey-provider": route.upstream, "x-portkey-custom-host": host}
         return Target(self.port, route.path, route.upstream_model, headers)
@@ -337,7 +360,7 @@ class TensorZero(Peer):
         return Launch(command, {"TENSORZERO_BENCH_KEY": KEY, "RUST_LOG": "error"})
 
     def target(self, route: Route) -> Target | None:
-        if route.client != "chat":
+        if route.client != "chat" or route in RESPONSES_ROUTES:
             return None  # TensorZero has no Messages endpoint
         try:
             port = urlsplit(self.address.read_text(encoding="utf-8")).port or 0

@@ -26,6 +26,8 @@ class Floor:
     bound: float
     by_rate: bool = False
     """Whether to compare rates with nginx instead of CPU times: Tieline's divided by nginx's."""
+    against: str = ""
+    """Another row: then the floor is its CPU time divided by that of this row, both Tieline's."""
 
 
 FLOORS: tuple[Floor, ...] = (
@@ -36,6 +38,8 @@ FLOORS: tuple[Floor, ...] = (
     Floor("agent openai", 0.25),
     Floor("stream messages", 0.45),
     Floor("stream openai", 0.45),
+    Floor("stream responses", 0.80, against="stream"),
+    Floor("stream to responses", 0.80, against="stream openai"),
     Floor("first messages", 3.0),
     Floor("first openai", 3.0),
     Floor("first chat", 10.0),
@@ -123,13 +127,16 @@ def floors(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
     by_key = {row.key: row for row in rows}
     others = [name for name in titles if name not in (SUBJECT, BASELINE)]
     head = ["", "floor", "measured", "", *(f"{titles[name]} ÷ Tieline" for name in others)]
-    lines = [_floor_line(floor, by_key[floor.row], others) for floor in FLOORS if floor.row in by_key]
+    measured = [floor for floor in FLOORS if floor.row in by_key]
+    lines = [_floor_line(floor, by_key[floor.row], by_key.get(floor.against), others) for floor in measured]
     return _table(head, lines)
 
 
-def _floor_line(floor: Floor, row: Row, others: Sequence[str]) -> list[str]:
+def _floor_line(floor: Floor, row: Row, against: Row | None, others: Sequence[str]) -> list[str]:
     is_ratio = bool(row.cpu_unit)
-    if floor.by_rate:
+    if against is not None:
+        value = _between_rows(row, against)
+    elif floor.by_rate:
         value = row.ratio(SUBJECT, BASELINE)
     else:
         value = row.cpu_ratio(SUBJECT, BASELINE) if is_ratio else row.median(SUBJECT)
@@ -142,6 +149,12 @@ def _floor_line(floor: Floor, row: Row, others: Sequence[str]) -> list[str]:
         is_good = False
     shown = ratio_text(value) if is_ratio else f"{number(value)} {row.unit}"
     return [row.title, bound, shown, "" if is_good else "**missed**", *lead]
+
+
+def _between_rows(row: Row, against: Row) -> float | None:
+    """Return Tieline's CPU time in another row divided by that in this one."""
+    own, other = row.cpu_us.get(SUBJECT), against.cpu_us.get(SUBJECT)
+    return median(other) / median(own) if own and other else None
 
 
 def _lead(row: Row, name: str) -> str:

@@ -7,7 +7,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from peers import CHAT_TO_ANTHROPIC, CHAT_TO_OPENAI, MESSAGES_TO_ANTHROPIC, PACED, Peer, Route, Upstream
+from peers import (
+    CHAT_TO_ANTHROPIC,
+    CHAT_TO_OPENAI,
+    CHAT_TO_RESPONSES,
+    MESSAGES_TO_ANTHROPIC,
+    PACED,
+    RESPONSES_TO_ANTHROPIC,
+    Peer,
+    Route,
+    Upstream,
+)
 from procs import SERVER_CORE, BenchError, Load, LoadResult, Process, Target, core_seconds, run_load, start_and_time
 
 GROWTH_REQUESTS = 20_000
@@ -130,13 +140,16 @@ def encode(request: object) -> bytes:
 
 
 def small_request(model: str, *, stream: bool, client: str = "chat") -> bytes:
-    """Return the body of a request with one short question. `client` is the client's API: "chat" or "messages"."""
+    """Return the body of a request with one short question, for the client's API."""
     question = "What does this function do, and where is it called from?"
     system = (
         "You are a helpful assistant. Answer in plain words and keep to the question that was asked. " * 4
     ).strip()
     user = {"role": "user", "content": question}
     request: dict[str, object] = {"model": model, "max_tokens": 1024, "temperature": 0.2, "stream": stream}
+    if client == "responses":
+        request["max_output_tokens"] = request.pop("max_tokens")
+        return encode({**request, "store": False, "instructions": system, "input": [user]})
     if client == "chat":
         return encode({**request, "messages": [{"role": "system", "content": system}, user]})
     return encode({**request, "system": system, "messages": [user]})
@@ -277,6 +290,8 @@ SCENARIOS: dict[str, Callable[[Bench], Row]] = {
     "answers without streaming": plain_64,
     "streams, Messages to Anthropic": stream_row("stream messages", MESSAGES_TO_ANTHROPIC),
     "streams, Chat to OpenAI": stream_row("stream openai", CHAT_TO_OPENAI),
+    "streams, Responses to Anthropic": stream_row("stream responses", RESPONSES_TO_ANTHROPIC),
+    "streams, Chat to a Responses upstream": stream_row("stream to responses", CHAT_TO_RESPONSES),
 }
 FULL_SCENARIOS: dict[str, Callable[[Bench], Row]] = {
     "memory growth": memory_growth,

@@ -2,7 +2,8 @@
  *
  * usage: upstream BURST_PORT PACED_PORT INTERVAL_MS
  *
- * POST /v1/messages answers in the Anthropic dialect, POST /v1/chat/completions in the OpenAI one. A request whose body
+ * POST /v1/messages answers in the Anthropic dialect, POST /v1/chat/completions and
+ * (streams only) POST /v1/responses in the two OpenAI ones. A request whose body
  * contains "stream": true gets server-sent events (one HTTP chunk per event); any other gets JSON with the same text.
  * Each text delta of a stream is a separate send() with TCP_NODELAY, as model APIs do it: without a pause on the burst
  * port, one every INTERVAL_MS on the paced port.
@@ -411,10 +412,11 @@ static const struct answer *choose(struct conn *c, const char *head, char *body,
     if (!strncmp(head + 5, "/agent.v1.AgentService/RunSSE", 29)) return open_output(c, body, body_len);
     if (!strncmp(head + 5, "/aiserver.v1.BidiService/BidiAppend", 35)) return append(body, body_len);
     if (!strncmp(head + 5, "/auth/exchange_user_api_key", 27)) return &login;
-    if (!memmem(body, body_len, "\"messages\"", 10)) return &bad_request;
+    if (!memmem(body, body_len, "\"messages\"", 10) && !memmem(body, body_len, "\"input\"", 7)) return &bad_request;
     int stream = wants_stream(body, body_len);
     if (!strncmp(head + 5, "/v1/messages", 12)) return stream ? &anthropic_stream : &anthropic_json;
     if (!strncmp(head + 5, "/v1/chat/completions", 20)) return stream ? &openai_stream : &openai_json;
+    if (!strncmp(head + 5, "/v1/responses", 13)) return &responses_stream;
     return &not_found;
 }
 
