@@ -553,3 +553,30 @@ def test_a_stream_that_needed_tolerance_is_not_passed_on_to_its_end(frames: list
     copied, is_complete = sourced(sse(*frames))
     assert not is_complete
     assert copied != sse(*frames)
+
+
+def test_many_deltas_in_one_read_keep_their_texts_whatever_they_contain() -> None:
+    texts = [
+        "one ",
+        'a","b',
+        '\\","',
+        "line\nbreak ",
+        "data: x\n\n",
+        "ünï 😀",
+        '{"delta":"y"}',
+        '"sequence_number":7,',
+        "end",
+    ]
+    deltas = [event("output_text.delta", item_id="msg_1", content_index=0, delta=text, logprobs=[]) for text in texts]
+    frames = [created(), item("added", 0, **message("")), *deltas, item("done", 0, **message("".join(texts)))]
+    numbered = [
+        {"type": frame["type"], "sequence_number": n * 7, **frame}
+        for n, frame in enumerate([*frames, ended(message("".join(texts)))])
+    ]
+    stream = b"".join(b"event: %b\ndata: %b\n\n" % (one["type"].encode(), json.dumps(one).encode()) for one in numbered)
+    for size in (len(stream), 700, 90):
+        reader = ResponseReader(keep_source=True)
+        batches = [reader.feed(stream[start : start + size]) for start in range(0, len(stream), size)]
+        events = [one for batch in batches for one in batch]
+        assert [one.text for one in events if isinstance(one, PartDelta)] == texts
+        assert b"".join(source.text for batch in batches if (source := source_of(batch)) is not None) == stream

@@ -38,14 +38,17 @@ _decode_texts = msgspec.json.Decoder(list[str]).decode
 class DeltaFrame:
     """The bytes before and after the text in each delta of one part, learned from the stream.
 
-    `key` is the key of that part, or None while no delta frame is known.
+    `key` is the key of that part, or None while no delta frame is known. The bytes before the text may contain one
+    number that differs from delta to delta.
     """
 
-    __slots__ = ("_after", "_attempts", "_before", "_size", "key")
+    __slots__ = ("_after", "_after_number", "_attempts", "_before", "_size", "key")
 
     def __init__(self) -> None:
         self.key: Hashable | None = None
         self._before = self._after = b""
+        self._after_number = b""
+        """The bytes between the changing number and the text; empty if there is no such number."""
         self._size = 0
         self._attempts = _MAX_ATTEMPTS
 
@@ -57,6 +60,8 @@ class DeltaFrame:
         before = self._before
         blocks = text[start:].split(self._after)
         blocks.pop()
+        if self._after_number:
+            return self._numbered_texts(blocks, start)
         if not all(map(bytes.startswith, blocks, repeat(before))):
             blocks = [*takewhile(lambda block: block.startswith(before), blocks)]
         bodies = [*map(bytes.removeprefix, blocks, repeat(before))]
@@ -69,6 +74,24 @@ class DeltaFrame:
         except ValueError:
             return self._first_text(text, start)
         return texts, start + len(joined) - 3 * (len(bodies) - 1) + self._size * len(bodies)
+
+    def _numbered_texts(self, blocks: list[bytes], start: int) -> tuple[list[str], int]:
+        """Like `texts_in`, for a delta frame with a number. `blocks` lack the bytes after the text."""
+        bodies = []
+        end = start
+        for block in blocks:
+            number, found, body = block.removeprefix(self._before).partition(self._after_number)
+            if not found or not number.isdigit() or _LF in body or not block.startswith(self._before):
+                break
+            bodies.append(body)
+            end += len(block) + len(self._after)
+        joined = b'","'.join(bodies)
+        if not bodies or joined.count(b'","') != len(bodies) - 1 or joined.find(b'\\","') >= 0:
+            return [], start
+        try:
+            return _decode_texts(b'["%b"]' % joined), end
+        except ValueError:
+            return [], start
 
     def _first_text(self, text: bytes, start: int) -> tuple[list[str], int]:
         """Like `texts_in`, but return at most one text, that of the block at `start`."""
@@ -83,10 +106,19 @@ class DeltaFrame:
             return [], start
         return (texts, end) if len(texts) == 1 else ([], start)
 
-    def learn(self, key: Hashable, block: bytes, field: str, text: str, means_same: Callable[[bytes], bool]) -> None:
+    def learn(
+        self,
+        key: Hashable,
+        block: bytes,
+        field: str,
+        text: str,
+        means_same: Callable[[bytes], bool],
+        number: str = "",
+    ) -> None:
         """Learn the delta frame from a block whose only content is `text` in `field`. Give up after a few attempts.
 
         `means_same` must return whether a modified block decodes to the same event, except that its text is TRIAL.
+        `number` is the name of a member whose value is a number that differs from delta to delta.
         """
         if self._attempts == 0:
             return
@@ -99,9 +131,20 @@ class DeltaFrame:
             if means_same(before + encode(TRIAL) + after):
                 self.key = key
                 self._before, self._after = before + b'"', b'"' + after + b"\n\n"
+                self._after_number = b""
+                if number:
+                    self._split_number(b'"%b":%b' % (number.encode(), space))
                 self._size = len(self._before) + len(self._after)
         except ValueError:  # a lone surrogate, or the text does not occur in this spelling
             return
+
+    def _split_number(self, member: bytes) -> None:
+        """Split the bytes before the text at the number after `member`. Without one, no delta frame is known."""
+        head, found, rest = self._before.partition(member)
+        tail = rest.lstrip(b"0123456789")
+        if not found or tail == rest:
+            self.key = None
+        self._before, self._after_number = head + found, tail
 
     def forget(self, key: Hashable) -> None:
         """Forget the delta frame of the part with this key, which has ended."""
@@ -160,6 +203,10 @@ class StreamReader(ABC):
     def _receive(self, block: bytes) -> None:
         """Read one block of the stream, without its blank line, and pass its content to `_parts`."""
 
+    def _add_deltas(self, key: Hashable, texts: Sequence[str]) -> None:
+        """Add the texts of several deltas to the part with the key of the delta frame."""
+        self._parts.add_all(key, texts)
+
     @abstractmethod
     def _end_of_stream(self) -> None:
         """Handle a stream that ended without its final event."""
@@ -174,7 +221,7 @@ class StreamReader(ABC):
             if frame.key is not None:
                 texts, end = frame.texts_in(text, start)
             if texts:
-                parts.add_all(frame.key, texts)
+                self._add_deltas(frame.key, texts)
             else:
                 end = text.find(b"\n\n", start)
                 end = len(text) if end < 0 else end + 2

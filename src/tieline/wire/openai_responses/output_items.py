@@ -5,6 +5,7 @@ item, only the missing content is added.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -85,6 +86,12 @@ class OutputItem(ABC):
         chunks.append(text)
         self._emit(section, text)
 
+    def add_all(self, section: Section, texts: Sequence[str]) -> None:
+        """Add several deltas to a section that has begun. They contain whole characters only."""
+        if not self.ended:
+            self._texts[section] += texts
+            self._emit_all(section, texts)
+
     def fill(self, section: Section, whole: str) -> None:
         """Add what is missing of a text, given the whole text."""
         if self.ended or not whole:
@@ -118,6 +125,11 @@ class OutputItem(ABC):
     @abstractmethod
     def _emit(self, section: Section, text: str) -> None:
         """Emit a delta."""
+
+    def _emit_all(self, section: Section, texts: Sequence[str]) -> None:
+        """Emit several deltas."""
+        for text in texts:
+            self._emit(section, text)
 
     @abstractmethod
     def _finish(self, shape: ItemShape, raw: Raw) -> None: ...
@@ -158,6 +170,12 @@ class MessageItem(OutputItem):
             self._parts.add((self, section), text)
         else:
             self._state.note("repair", "text for a part of a message that has ended was ignored")
+
+    def _emit_all(self, section: Section, texts: Sequence[str]) -> None:
+        if section == self._section:
+            self._parts.add_all((self, section), texts)
+        else:
+            super()._emit_all(section, texts)
 
     def _end_part(self) -> None:
         section = self._section

@@ -3,19 +3,18 @@
 A stream is response.created, the events of the items of the output, and one of response.completed, .incomplete and
 .failed. `item_assembly` turns the items into parts. The last event lists all items again, which adds those that were
 not streamed. Unknown events and fields are ignored.
-
-Every event has another `sequence_number`, so there are no learned frames (see `framing.stream_reader`): each event is
-decoded.
 """
 
-from typing import TypeVar
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw
 
 from tieline.model.assemble import reason_for
 from tieline.model.events import Event, Failed, Finished, Started, StopReason, Usage
-from tieline.wire.framing.stream_reader import StreamReader
+from tieline.wire.framing.stream_reader import TRIAL, StreamReader
 from tieline.wire.openai_responses.errors import failure
 from tieline.wire.openai_responses.item_assembly import ItemAssembler, Place
 from tieline.wire.openai_responses.output_items import Section
@@ -130,7 +129,7 @@ class ResponseReader(StreamReader):
         delta = _DELTAS.get(kind)
         if delta is not None:
             if isinstance(event.delta, str):
-                self._items.add(self._place(event), _section(delta, event), event.delta)
+                self._add_delta(event, _section(delta, event), event.delta, block)
         elif kind in _ENDINGS:
             self._end_stream(event.response or ResponseShape(), _ENDINGS[kind], block)
         elif kind == "error" or event.error:
@@ -139,6 +138,20 @@ class ResponseReader(StreamReader):
             self._receive_other(kind, event, block)
         # Clients need the sequence numbers, which some upstreams omit.
         self._is_exact = self._is_exact and self._items.is_regular and event.sequence_number is not None
+
+    def _add_delta(self, event: StreamEvent, section: Section, text: str, block: bytes) -> None:
+        item = self._items.add(self._place(event), section, text)
+        if text and self._frame.key != (item, section):
+            same = msgspec.structs.replace(event, delta=TRIAL)
+            self._frame.learn((item, section), block, "delta", text, partial(self._means, same), "sequence_number")
+
+    def _means(self, expected: StreamEvent, block: bytes) -> bool:
+        event = self._sse.event(block)
+        return event is not None and _EVENT.decode(event[1]) == expected
+
+    def _add_deltas(self, key: Any, texts: Sequence[str]) -> None:
+        item, section = key
+        item.add_all(section, texts)
 
     def _receive_other(self, kind: str, event: StreamEvent, block: bytes) -> None:
         if kind in _BEGINNINGS:
