@@ -40,6 +40,7 @@ FLOORS: tuple[Floor, ...] = (
     Floor("stream openai", 0.45),
     Floor("stream responses", 0.80, against="stream"),
     Floor("stream to responses", 0.80, against="stream openai"),
+    Floor("turns websocket", 1.0, against="turns http"),
     Floor("first messages", 3.0),
     Floor("first openai", 3.0),
     Floor("first chat", 10.0),

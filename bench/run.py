@@ -19,6 +19,7 @@ from conversations import CONVERSATIONS
 from cursor_runs import measure_cursor_runs
 from peers import CURSOR_RUNS, PEERS, Peer, Upstream
 from procs import BUILD, LOAD_CORE, PACE_MS, SERVER_CORE, BenchError, Process, check_machine, compile_c, free_ports
+from response_turns import RESPONSE_TURNS
 from scenarios import FULL_SCENARIOS, SCENARIOS, Bench, Plan, Row, Server, harness_limit, progress, start_and_idle
 
 FULL = Plan(rounds=5, seconds=2.0, slow_rounds=3, slow_seconds=3.0, warm_up=0.5, starts=3, steps=40)
@@ -108,7 +109,7 @@ def processor() -> str:
 
 def measure(bench: Bench, unavailable: dict[str, str]) -> list[Row]:
     start_rows = start_and_idle(bench, unavailable)
-    scenarios = {**SCENARIOS, **CONVERSATIONS}
+    scenarios = {**SCENARIOS, **RESPONSE_TURNS, **CONVERSATIONS}
     if not bench.plan.quick:
         scenarios |= FULL_SCENARIOS
     rows: list[Row] = []
