@@ -18,14 +18,14 @@ _SEPARATOR = re.compile(r"\s{0,3},\s{0,3}(?:and\s{1,3})?|\s{1,3}and\s{1,3}")
 
 
 def callable_tools(tools: Sequence[ToolSpec], names: Sequence[str] = ()) -> tuple[ClientTool, ...]:
-    """Return the tools that the client runs; if `names` is not empty, only those with these names."""
+    """Return the tools that the client runs. If `names` is not empty, return only the tools with these names."""
     return tuple(tool for tool in client_tools(tools) if not names or tool.name in names)
 
 
 def guess_call(
     tool: ClientTool, words: str, directory: str = "", *, given: Mapping[str, Any] | None = None
 ) -> CallTool:
-    """Return a call to the tool with the `given` arguments; guess the other required arguments from the user's text."""
+    """Return a call to the tool with the `given` arguments. Guess the other required arguments from the user's text."""
     if tool.freeform:
         return CallTool(name=tool.name, arguments=words, freeform=True)
     filler = SchemaFiller(tool.schema, FillHints(words, phrase=shortened(words, 60), directory=directory), sparing=True)
@@ -38,7 +38,10 @@ def guess_call(
 
 
 def parse_calls(tool: ClientTool, words: str, directory: str = "") -> list[CallTool]:
-    """Return calls to the tool with the arguments in the user's text: JSON, `name=value`, or values in order."""
+    """Return calls to the tool with the arguments in the user's text.
+
+    The text is a JSON object, `name=value` pairs, or values in the order of the tool's parameters.
+    """
     if tool.freeform:
         return [CallTool(name=tool.name, arguments=unquoted(words), freeform=True)]
     if _is_object(words):
@@ -47,7 +50,10 @@ def parse_calls(tool: ClientTool, words: str, directory: str = "") -> list[CallT
 
 
 def _given(tool: ClientTool, words: str) -> list[dict[str, Any]]:
-    """Return the arguments of each call. Several values for a tool with one parameter yield several calls."""
+    """Return the arguments that the user's text contains, one dictionary per call.
+
+    If the tool has one parameter and the text several values, there is one call for each value.
+    """
     properties = properties_of(tool.schema)
     pairs = {key: unquoted(value) for key, value in _PAIR.findall(words) if key in properties}
     if pairs:
@@ -74,7 +80,7 @@ def _values(words: str) -> list[str]:
 def _enum_choices(tool: ClientTool, words: str) -> tuple[str, dict[str, Any]]:
     """Find values of enum parameters in the text, such as the unit in `Tokyo in celsius`.
 
-    Return the text without them, and the values by parameter name.
+    Return the text without these values, and the values by parameter name.
     """
     chosen = {}
     for name, schema in properties_of(tool.schema).items():
@@ -87,7 +93,7 @@ def _enum_choices(tool: ClientTool, words: str) -> tuple[str, dict[str, Any]]:
 
 
 def _typed(text: str, schema: object, tool: ClientTool) -> Any:
-    """Convert text to the type that the schema expects, if possible."""
+    """Convert text to the type that the parameter's schema expects, if possible."""
     kinds = [kind for option in branches(resolve(schema, tool.schema), tool.schema) for kind in types_of(option)]
     if "string" in kinds or not kinds:
         return text

@@ -25,7 +25,7 @@ class MatchedCall(Value):
 
 
 def match_tools(action: Action, tools: Sequence[ClientTool], directory: str = "") -> list[MatchedCall]:
-    """Return the calls that perform an action; empty if no tool fits."""
+    """Return the calls that perform an action, or an empty list if no tool can perform it."""
     phrase = describe(action)
     if action.kind == "tool":
         name = find_tool(action.tool, [tool.name for tool in tools])
@@ -40,7 +40,7 @@ def match_tools(action: Action, tools: Sequence[ClientTool], directory: str = ""
 
 
 def describe(action: Action) -> str:
-    """Return a description of an action in a few words."""
+    """Describe an action in a few words."""
     match action.kind:
         case "shell":
             return f"Run {shortened(action.command)}"
@@ -56,9 +56,9 @@ def describe(action: Action) -> str:
 
 
 def _routes(action: Action) -> Iterator[tuple[Capability, dict[Role, str]]]:
-    """Yield the ways to perform an action, the best first: usually a dedicated tool, then the shell.
+    """Yield the ways to perform an action, best first: usually a dedicated tool, then the shell.
 
-    Each way is a capability and the values for a call, by role.
+    Each way is the capability that a tool must have, and the values for the call, by role.
     """
     path, where = shlex.quote(action.path), shlex.quote(action.path or ".")
     match action.kind:
@@ -90,7 +90,7 @@ def _routes(action: Action) -> Iterator[tuple[Capability, dict[Role, str]]]:
 def _write_command(path: str, content: str) -> str:
     """Return a shell command that writes exactly this content.
 
-    A heredoc always ends with a newline, so it is used only if the content does too.
+    A heredoc always ends with a newline, so it is used only if the content ends with one.
     """
     if not content.endswith("\n"):
         return f"printf %s {shlex.quote(content)} > {path}"
@@ -109,9 +109,9 @@ def _substitution(action: Action) -> str:
 def _call(
     capability: Capability, roles: Mapping[Role, str], tools: Sequence[ClientTool], hints: FillHints
 ) -> CallTool | None:
-    """Return a call to the first tool with this capability that accepts the values in `roles`; None if there is none.
+    """Return a call to the first tool with this capability that accepts the values in `roles`, or None.
 
-    A folder to list or search is not essential: the tool need not have a property for it.
+    A tool that lists or searches a folder is used even if it has no parameter for the folder's path.
     """
     must, may, spare = dict(roles), dict[Role, Any](), dict[Role, Any]()
     if capability in ("list", "grep", "glob"):
