@@ -1,4 +1,4 @@
-"""WebSockets on any ASGI server; the gateway's own server needs none of this."""
+"""WebSockets on any ASGI server. The gateway's own server does not use this module."""
 
 from collections.abc import Iterable, MutableMapping
 from typing import Any
@@ -7,13 +7,13 @@ from tieline.frontends.http import AsgiCycle, Hold, Receive, Scope, Send, WebSoc
 
 UNSUPPORTED_DATA, TOO_BIG = 1003, 1009
 MAX_REASON = 123
-"""Bytes of the reason in a close frame."""
+"""Maximum number of bytes for the reason in a close frame."""
 RESPONSE = "websocket.http.response"
-"""The ASGI extension for a plain response to a handshake."""
+"""The ASGI extension for refusing a handshake with an HTTP response."""
 
 
 class AsgiWebSocket:
-    """A WebSocket that an ASGI server manages: frames, pings, and the limits of what waits, are the server's."""
+    """A WebSocket on an ASGI server, which handles frames and pings, and limits the data that waits to be read."""
 
     __slots__ = ("_max_size", "_receive", "_send", "is_open")
 
@@ -24,7 +24,7 @@ class AsgiWebSocket:
         self.is_open = True
 
     async def receive(self) -> bytes | None:
-        """Return the next message as UTF-8 text, or None if there will be no more."""
+        """Return the next message as UTF-8 text, or None if no more messages will arrive."""
         if not self.is_open:
             return None
         message = await self._receive()
@@ -40,7 +40,7 @@ class AsgiWebSocket:
         return None
 
     async def send(self, *texts: bytes) -> None:
-        """Send messages; drop them if the client has left."""
+        """Send messages. Drop them if the client has disconnected."""
         for text in texts:
             await self._send_open({"type": "websocket.send", "text": text.decode()})
 
@@ -60,7 +60,7 @@ class AsgiWebSocket:
 
 
 class AsgiWebSocketCycle(AsgiCycle):
-    """A WebSocket handshake on an ASGI server, which has checked it. Unless it is accepted, this is a GET request."""
+    """A WebSocket handshake that an ASGI server has checked. An endpoint may also answer it as a plain GET request."""
 
     __slots__ = ("_asgi_receive", "_can_respond", "_is_connected", "_websocket")
 
@@ -69,12 +69,12 @@ class AsgiWebSocketCycle(AsgiCycle):
         self.is_upgrade = True
         self._asgi_receive = receive
         self._is_connected = False
-        """Whether `websocket.connect`, the first message, was received."""
+        """Whether `websocket.connect`, the first ASGI message, was received."""
         self._can_respond = RESPONSE in (scope.get("extensions") or {})
         self._websocket: AsgiWebSocket | None = None
 
     async def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Send the head of a response. A server without the extension for this sends a response of its own (403)."""
+        """Send the head of a response. If the server does not support this, it sends a response of its own (403)."""
         await self._connect()
         if self._can_respond:
             await self._send({"type": f"{RESPONSE}.start", "status": status, "headers": list(headers)})
@@ -87,7 +87,7 @@ class AsgiWebSocketCycle(AsgiCycle):
             await self._send({"type": f"{RESPONSE}.body", "body": body, "more_body": not last})
 
     def upgrade_refusal(self) -> tuple[int, str] | None:
-        """Accept every handshake: the server has checked it."""
+        """Return None, because the server has already checked the handshake."""
         return None
 
     async def accept(self, headers: Iterable[tuple[bytes, bytes]], max_size: int, _hold: Hold, /) -> WebSocket:
@@ -108,7 +108,7 @@ class AsgiWebSocketCycle(AsgiCycle):
             await self._asgi_receive()
 
     async def _receive_as_http(self) -> MutableMapping[str, Any]:
-        """Return the messages of a GET request: an empty body, then `http.disconnect`."""
+        """Return the next ASGI message, as for a GET request: first an empty body, then `http.disconnect`."""
         if self._is_connected:
             await self._asgi_receive()  # before the handshake is complete, only `websocket.disconnect` may follow
             return {"type": "http.disconnect"}

@@ -10,23 +10,23 @@ from collections.abc import Iterator, Sequence
 from tieline.model.errors import GatewayError
 
 MAX_VALUES = 100_000
-"""Maximum number of JSON values in one body. The longest conversations of coding agents have about ten thousand."""
+"""Maximum number of JSON values in one body. The longest conversations with coding agents have about ten thousand."""
 COUNT_ABOVE = 128 * 1024
-"""Size in bytes above which values are counted; a shorter body cannot contain more than MAX_VALUES."""
+"""Size in bytes above which the values of a body are counted. A smaller body cannot contain more than MAX_VALUES."""
 SCAN_SIZE = 256 * 1024
-"""Number of bytes that are scanned before other tasks get to run."""
+"""Number of bytes to scan before other tasks may run."""
 
 VALUE_MARKS = b"{[,"
-"""Each JSON value except the first follows one of these characters."""
+"""Each JSON value except the outermost follows one of these characters, in an object together with its name."""
 MEMBER_MARKS = b":"
-"""Each member of an object contains one of these; enough to count if arrays are passed on without being decoded."""
+"""Each member of an object contains a colon. Counting colons is enough if arrays are passed on without decoding."""
 
 
 async def check_values(body: Sequence[bytes], counted: bytes = VALUE_MARKS) -> None:
     """Raise GatewayError if a JSON body, given in chunks, has more than MAX_VALUES of the `counted` characters.
 
-    Strings do not count. A count that includes them is an upper bound, which is enough for most bodies; the exact count
-    takes several times as long.
+    Characters inside strings do not count. A fast first count includes them. Only if it exceeds the limit is the exact
+    count made, which takes several times as long.
     """
     scan = StructureScan()
     for outside in (bytes, scan.outside_strings):
@@ -60,7 +60,7 @@ def _pieces(chunks: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def occurrences(text: bytes, counted: bytes) -> int:
-    """Return how often the `counted` characters occur in a text, in total."""
+    """Return the total number of occurrences of the `counted` characters in a text."""
     return sum(map(text.count, (counted[at : at + 1] for at in range(len(counted)))))
 
 

@@ -23,7 +23,7 @@ from tieline.wire.openai_chat.think_tags import without_tags
 from tieline.wire.shared.conversations import ConversationCache
 
 MAX_EDITOR_ID = 64
-"""The length of call ids that Cursor's editor accepts."""
+"""Maximum length of the call ids that Cursor's editor accepts."""
 
 CHAT = ClientProtocol(
     name="chat",
@@ -46,7 +46,7 @@ class ChatFrontend:
         self._clock = clock
 
     async def complete(self, exchange: Exchange, *, model: str | None = None) -> None:
-        """Answer one request, with a whole or a streamed response. `model` replaces the name in the body."""
+        """Answer one request with a whole or a streamed response. `model` replaces the model's name in the body."""
         body = await exchange.body()
         try:
             request = wire.parse_request(body, self._conversations)
@@ -92,7 +92,7 @@ def is_cursor_editor(exchange: Exchange, request: Request) -> bool:
 
 
 def _with_delivery(request: Request, options: wire.Options) -> Request:
-    """Return the request with what follows from the form of its answer."""
+    """Return the request, adapted to the form in which its answer is written for the client."""
     if options.reasoning == "think":
         request = replace(request, messages=without_tags(request.messages))
     if options.arguments == "incremental":

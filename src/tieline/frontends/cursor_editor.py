@@ -1,7 +1,8 @@
-"""Cursor's editor as a client of the Chat Completions API: how to recognise it, and what its requests need.
+"""Cursor's editor as a client of the Chat Completions API: recognise it and adapt its requests.
 
-Its agent sends bodies of the Responses API to this endpoint but reads only answers of Chat Completions. Its requests
-come from Cursor's servers, and not every version identifies itself, so the path and the body are checked as well.
+The editor's agent sends Responses API bodies to the Chat Completions endpoint but expects Chat Completions answers. The
+requests come from Cursor's servers, and not every version identifies itself in a header. Therefore the path and the
+body are checked as well.
 """
 
 import msgspec
@@ -16,7 +17,7 @@ from tieline.wire.shared.json import parse
 from tieline.wire.shared.spelling import short_id
 
 MAX_CONVERSATION_ID = 64
-"""Upstreams accept cache keys of this length; a longer id is replaced by a hash."""
+"""Maximum length of a cache key that upstreams accept. A longer conversation id is replaced by a hash."""
 
 PATHS = ("/cursor/", "/openai/deployments/")
 """Prefixes of the paths that only the editor uses."""
@@ -25,7 +26,7 @@ USER_AGENT = b"cursor/"
 VERSION_HEADER = b"x-cursor-client-version"
 _LIMITS = ("max_completion_tokens", "max_tokens")
 _CHAT_FIELDS = frozenset(["messages", *_LIMITS])
-"""Fields of Chat Completions in a body of the Responses API; an upstream of that API rejects them."""
+"""Chat Completions fields that the editor adds to Responses API bodies. Upstreams of the Responses API reject them."""
 
 
 class _Metadata(msgspec.Struct):
@@ -37,9 +38,10 @@ _NUMBER = msgspec.json.Decoder(int)
 
 
 def from_responses(body: bytes, cache: ConversationCache, usage: bool) -> Request:
-    """Parse a body of the Responses API that may have fields of Chat Completions.
+    """Parse a Responses API body that may also have fields of Chat Completions.
 
-    `usage` says whether a stream must report its usage. Raise BadRequest with the path of an invalid field.
+    `usage` says whether a streamed answer must include token counts. If the body is invalid, raise a BadRequest that
+    names the invalid field.
     """
     request = parse_responses(body, cache)
     limits = [parse(_NUMBER, request.extra[name], name) for name in _LIMITS if name in request.extra]
@@ -51,12 +53,15 @@ def from_responses(body: bytes, cache: ConversationCache, usage: bool) -> Reques
 
 
 def has_conversation(request: Request) -> bool:
-    """Return whether the metadata of a request has the id of one of the editor's conversations."""
+    """Return whether the metadata of a request contains a conversation id, as the editor sends it."""
     return _conversation(request) is not None
 
 
 def _conversation(request: Request) -> str | None:
-    """Return the id of the editor's conversation. (`user` is the same in all conversations of a person.)"""
+    """Return the editor's conversation id from the metadata, or None.
+
+    The field `user` would not do: it is the same in all conversations of a person.
+    """
     try:
         return _METADATA.decode(request.extra.get("metadata", Raw(b"{}"))).cursorConversationId or None
     except msgspec.DecodeError:
@@ -64,7 +69,11 @@ def _conversation(request: Request) -> str | None:
 
 
 def adapted(request: Request) -> Request:
-    """Return the editor's request with its conversation as cache key and its effort in the field of its protocol."""
+    """Return the editor's request with its conversation id as cache key and session.
+
+    Remove `reasoning` from a Chat Completions request: it is a field of the Responses API, and the reasoning effort has
+    a separate field.
+    """
     conversation = _conversation(request)
     if conversation is not None:
         conversation = short_id(conversation, MAX_CONVERSATION_ID)

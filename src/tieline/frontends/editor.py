@@ -1,4 +1,4 @@
-"""The paths that Cursor's editor uses, with its setting for a base URL (`/cursor/…`) or for Azure."""
+"""The paths that Cursor's editor uses if it is configured with a base URL (`/cursor/…`) or for Azure."""
 
 from tieline.frontends.chat import ChatFrontend
 from tieline.frontends.http import Endpoint, Exchange
@@ -8,7 +8,7 @@ from tieline.model.errors import GatewayError
 from tieline.wire.openai_chat import render_error
 
 BASES = ("/cursor", "/cursor/v1")
-"""Users enter the base URL with or without `/v1`, and the editor appends the rest."""
+"""Paths of the base URL, which users enter with or without `/v1`. The editor appends the path of an endpoint."""
 DEPLOYMENTS = "/openai/deployments/"
 COMPLETIONS = "/chat/completions"
 PREFLIGHT = (
@@ -22,8 +22,8 @@ PREFLIGHT = (
 def editor_routes(chat: ChatFrontend, models: ModelsFrontend) -> Routes:
     """Return the routes for Cursor's editor.
 
-    The editor itself, a web page in technical terms, lists the models; all other requests come from Cursor's servers.
-    Therefore the lists are open to other sites, which need the key.
+    The editor itself, technically a web page of another site, requests the list of models. All other requests come from
+    Cursor's servers. Therefore the list may be requested by web pages of other sites, with the key.
     """
     complete = Route(chat.complete, render_error)
     preflight = Route(_preflight, render_error, keyed=False, cross_site=True)
@@ -38,7 +38,7 @@ def editor_routes(chat: ChatFrontend, models: ModelsFrontend) -> Routes:
 
 
 def _deployment(chat: ChatFrontend) -> Endpoint:
-    """Return the endpoint for Azure's path, in which the name of the deployment is the model."""
+    """Return the endpoint for Azure's path, which contains the model's name as the name of the deployment."""
 
     async def complete(exchange: Exchange) -> None:
         name, found, rest = exchange.path.rstrip("/").partition(DEPLOYMENTS)[2].rpartition(COMPLETIONS)
@@ -50,7 +50,7 @@ def _deployment(chat: ChatFrontend) -> Endpoint:
 
 
 def _shared(endpoint: Endpoint) -> Endpoint:
-    """Return an endpoint whose response web pages of other sites may read, provided that they sent a key."""
+    """Wrap an endpoint so that web pages of other sites may read its response if they sent a key."""
 
     async def serve(exchange: Exchange) -> None:
         if exchange.client_key is not None:
@@ -61,5 +61,5 @@ def _shared(endpoint: Endpoint) -> Endpoint:
 
 
 async def _preflight(exchange: Exchange) -> None:
-    """Tell a browser that a web page may send the actual request."""
+    """Answer a CORS preflight request: tell the browser that a web page may send the actual request."""
     await exchange.respond(200, b"", headers=PREFLIGHT)

@@ -20,21 +20,21 @@ MAX_KNOWN_HOST_BYTES = 64 * 1024
 NEEDS_KEY = "This gateway needs its key, as `Authorization: Bearer <key>`, `x-api-key: <key>` or `api-key: <key>`."
 TOKEN = b"x-tieline-token"
 _BROWSERS = frozenset((b"origin", b"sec-fetch-site", PASS))
-"""Headers of requests from web pages: browsers add them, and the page can neither omit nor forge them.
+"""Headers that only requests from web pages have.
 
-The pass is the exception; the gateway's own page sends it.
+Browsers add them, and a page can neither omit nor forge them. Only the pass is sent by the gateway's own page itself.
 """
 
 
 def same_key(given: str, known: str) -> bool:
-    """Compare two keys in constant time. An empty known key never matches."""
+    """Compare two keys in constant time. If `known` is empty, return False."""
     return bool(known) and hmac.compare_digest(given.encode(), known.encode())
 
 
 class TokenBucket:
-    """Limits the rate of requests: `per_minute` at once, and as many again in every minute.
+    """Limits the rate of requests with a token bucket: `per_minute` tokens, refilled at `per_minute` tokens per minute.
 
-    `clock` returns seconds and never goes back.
+    `clock` returns monotonic time in seconds.
     """
 
     def __init__(self, per_minute: int, clock: Callable[[], float]) -> None:
@@ -44,7 +44,7 @@ class TokenBucket:
         self._updated = clock()
 
     def take(self) -> float:
-        """Take a token and return 0, or return the seconds until there is one."""
+        """Take a token and return 0. If there is none, return the number of seconds until there is one."""
         now = self._clock()
         rate = self._capacity / MINUTE
         self._tokens = min(self._capacity, self._tokens + (now - self._updated) * rate)
@@ -56,7 +56,7 @@ class TokenBucket:
 
 
 class Keys:
-    """All keys that a client may send: the gateway's own, valid for every path, and the named ones."""
+    """All keys that a client may send: the gateway's own keys, which are valid for every path, and the named keys."""
 
     def __init__(
         self,
@@ -76,17 +76,17 @@ class Keys:
         return not self.own and not self._named
 
     def is_own(self, given: str) -> bool:
-        """Return whether this is one of the gateway's own keys."""
+        """Return whether the `given` key is one of the gateway's own keys."""
         return any(same_key(given, known) for known in self.own)
 
     def find(self, given: str) -> NamedKey | None:
-        """Return the key with this value, OWN_KEY for one of the gateway's own, or None if there is no such key."""
+        """Return the named key with this value, OWN_KEY for one of the gateway's own keys, or None if it is unknown."""
         if self.is_own(given):
             return OWN_KEY
         return next((key for key in self._named if same_key(given, key.value)), None)
 
     def count(self, key: NamedKey) -> None:
-        """Count a request with this key. Raise GatewayError if there were too many within a minute."""
+        """Count a request with this key. Raise GatewayError if the key's limit of requests per minute is exceeded."""
         bucket = self._buckets.get(key.name)
         wait = 0.0 if bucket is None else bucket.take()
         if wait:
@@ -103,7 +103,7 @@ class Guard:
 
     Any web page can make a browser send requests to this machine, directly or by resolving its own host name to this
     machine's address (DNS rebinding). Therefore the Host header must name this gateway, and a web page that sends
-    requests must be the gateway's own or a configured one.
+    requests must be the gateway's own page or belong to a configured origin.
     """
 
     def __init__(
@@ -127,9 +127,9 @@ class Guard:
     def check(self, exchange: Exchange, *, keyed: bool, public: bool = False, cross_site: bool = False) -> None:
         """Raise GatewayError if a request must not be served, judging by its headers.
 
-        `keyed` paths require a key if the gateway has one; it becomes `exchange.client_key`. `public` paths are open to
-        other users and tunnels when the gateway has no key. `cross_site` paths are open to all web pages when it has
-        one: other sites do not know the key, and browsers do not add it.
+        A `keyed` path requires a key if the gateway has any, and the key is stored as `exchange.client_key`. If the
+        gateway has no key, a `public` path is still open to other users and tunnels. If it has one, a `cross_site` path
+        is open to all web pages: other sites do not know the key, and browsers do not add it.
         """
         headers = exchange.headers
         if not self._is_our_host(headers.get(b"host", b"")):
@@ -148,7 +148,7 @@ class Guard:
             self._keyless.check_headers(headers)
 
     async def check_user(self, connection: AcceptedConnection) -> None:
-        """Raise GatewayError if a gateway without a key must not serve the user behind a connection."""
+        """If the gateway has no key, raise GatewayError unless the user behind a connection may use it."""
         if self._keyless is None:
             connection.user_refusal = ""
         else:
@@ -168,7 +168,7 @@ class Guard:
         return self._passes.issue(key, exchange.header(b"host")) if self._keys.is_own(key) else None
 
     def admits(self, exchange: Exchange) -> bool:
-        """Return whether a request has a key that is valid for its path, or a valid pass of the web page."""
+        """Return whether a request has a valid key for its path or a valid pass of the web page, or needs neither."""
         if not self.has_keys:
             return True
         key = self._keys.find(exchange.key)
@@ -213,23 +213,23 @@ class Guard:
 
 
 class PageToken:
-    """The token that a browser must send with every request that changes something, valid while the gateway runs.
+    """The token that a browser must send with every request that changes something. It is new at every start.
 
     A page of another site can make a browser send requests to the gateway, but it cannot read the responses. So it
-    cannot know the token, which `/api/state` returns to clients that may use the gateway.
+    cannot know the token, which only the response of `/api/state` contains.
     """
 
     def __init__(self, value: str) -> None:
         self.value = value
 
     def check(self, exchange: Exchange) -> None:
-        """Raise GatewayError if a request does not have the token."""
+        """Raise GatewayError if a request does not contain the token."""
         if not hmac.compare_digest(exchange.headers.get(TOKEN, b""), self.value.encode()):
             message = "This request needs the token from /api/state. It changes when the gateway is restarted."
             raise GatewayError("forbidden", message, code="bad_token")
 
     def check_browser(self, exchange: Exchange) -> None:
-        """Check the token if a request comes from a browser; other programs use the same paths without a token."""
+        """Check the token if a request comes from a browser. Other programs do not need a token."""
         if is_browser(exchange):
             self.check(exchange)
 
@@ -240,7 +240,7 @@ def is_browser(exchange: Exchange) -> bool:
 
 
 def host_name(host: str) -> str:
-    """Return a Host header without its port, or an empty string if it is not valid."""
+    """Return the host name in a Host header, without the port, or an empty string if the header is not valid."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower() if host else ""
     except ValueError:
@@ -262,7 +262,7 @@ def _netloc(url: str) -> str | None:
 
 
 def _is_address(name: str) -> bool:
-    """Return whether a host name is a numeric address. This is not resolved, which rules out DNS rebinding."""
+    """Return whether a host name is an IP address. An address is not resolved, which rules out DNS rebinding."""
     try:
         ip_address(name)
     except ValueError:

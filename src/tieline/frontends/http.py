@@ -35,10 +35,10 @@ TRIM_ABOVE = 32 * MIB
 """If more bytes than this were reserved, free memory is returned to the system when none are reserved any more."""
 RETRY_AFTER = 5.0
 STALL_TIMEOUT = 300.0
-"""Seconds after which a client of a stream without a leg is dropped if it reads nothing."""
+"""A client that reads nothing for this many seconds is dropped. This applies to streams that belong to no leg."""
 
 UPGRADE = (("upgrade", "websocket"), ("sec-websocket-version", "13"))
-"""Headers of a response with status 426."""
+"""Headers of a response with status 426 (Upgrade Required)."""
 INTERNAL_ERROR = 1011
 """Code with which a WebSocket is closed after an error."""
 
@@ -50,39 +50,38 @@ STREAM_HEAD = (
 
 
 Hold = Callable[[int], bool]
-"""Counts more bytes that are held for a client, or fewer; returns False if all clients together have too many."""
+"""Takes the change in the number of bytes held for a client; returns False if the total for all clients is too high."""
 
 
 class WebSocket(Protocol):
-    """A WebSocket that was accepted. It is closed when its endpoint returns.
+    """An accepted WebSocket. It is closed when its endpoint returns.
 
     One task may wait in `receive`; any number may send.
     """
 
     @property
     def is_open(self) -> bool:
-        """Whether messages can still reach the client: neither side has closed the connection."""
+        """Whether messages can still be sent to the client, because neither side has closed the connection."""
 
     def receive(self) -> Awaitable[bytes | None]:
-        """Return the next message as UTF-8 text, or None if there will be no more.
+        """Return the next message as UTF-8 text, or None if the client has disconnected or the gateway is stopping.
 
-        That is when the client has left or the gateway is being stopped; in the latter case `is_open` is still true,
-        and messages can be sent until the endpoint returns.
+        If the gateway is stopping, `is_open` is still true, and messages can be sent until the endpoint returns.
         """
 
     def send(self, *texts: bytes) -> Awaitable[None]:
-        """Send messages, each of them UTF-8 text; wait if the client reads slowly. Drop them if it has left."""
+        """Send messages, each of them UTF-8 text. Wait if the client reads slowly. Drop them if it has disconnected."""
 
     def close(self, code: int = 1000, reason: str = "") -> Awaitable[None]:
         """Send a close frame, unless the connection is closed already. A long reason is cut off."""
 
 
 class HttpCycle(Protocol):
-    """One request and its response, as the server presents them."""
+    """One request and its response, as the server passes them to the application."""
 
     method: str
     headers: list[tuple[bytes, bytes]]
-    """The headers of the request, names in lower case."""
+    """The headers of the request, with names in lower case."""
     is_upgrade: bool
     """Whether the client asks for a WebSocket."""
 
@@ -99,7 +98,7 @@ class HttpCycle(Protocol):
         """The ASGI scope of the request."""
 
     def receive(self) -> Awaitable[MutableMapping[str, Any]]:
-        """Return the next ASGI message: parts of the body, then `http.disconnect`."""
+        """Return the next ASGI message: first the parts of the body, then `http.disconnect`."""
 
     def respond(
         self, status: int, content_type: bytes, headers: Sequence[tuple[bytes, bytes]], body: bytes
@@ -113,16 +112,16 @@ class HttpCycle(Protocol):
         """Send the next part of a streamed response; `last` completes it."""
 
     def cut(self) -> None:
-        """Close the connection without completing the response; data that was already written is sent first."""
+        """Close the connection without completing the response. Data that was already written is still sent."""
 
     def upgrade_refusal(self) -> tuple[int, str] | None:
-        """Return status and reason if the request is not a valid WebSocket handshake."""
+        """Return None if the request is a valid WebSocket handshake, otherwise the status and message for a refusal."""
 
     def accept(self, headers: Iterable[tuple[bytes, bytes]], max_size: int, hold: Hold, /) -> Awaitable[WebSocket]:
         """Complete a WebSocket handshake, with additional headers in the response.
 
-        `max_size` is the limit for a message in bytes. `hold` is called with every change of the number of bytes that
-        wait for the endpoint; the connection is closed if it returns False.
+        `max_size` is the maximum size of a message in bytes. Whenever the number of bytes that wait for the endpoint
+        changes, `hold` is called with the difference. If it returns False, the connection is closed.
         """
 
 
@@ -171,7 +170,7 @@ class AsgiCycle:
         """Do nothing: an ASGI server closes the connection when the application leaves its response incomplete."""
 
     def upgrade_refusal(self) -> tuple[int, str] | None:
-        """Refuse: over ASGI, a WebSocket handshake is not an HTTP request (see `AsgiWebSocketCycle`)."""
+        """Return a refusal: over ASGI, a WebSocket handshake is not an HTTP request (see `AsgiWebSocketCycle`)."""
         return 426, "This takes a WebSocket handshake (`Upgrade: websocket`)."
 
     async def accept(self, _headers: Iterable[tuple[bytes, bytes]], _max_size: int, _hold: Hold, /) -> WebSocket:
@@ -180,7 +179,7 @@ class AsgiCycle:
 
 
 class BodyBudget:
-    """Limits the memory of all request bodies together."""
+    """Limits the total memory that all request bodies take up."""
 
     __slots__ = ("_limit", "_peak", "_trim", "reserved")
 
@@ -191,7 +190,7 @@ class BodyBudget:
         self.reserved = 0
 
     def reserve(self, size: int) -> None:
-        """Reserve bytes. Raise GatewayError if this exceeds the limit; even then the caller must release them."""
+        """Reserve `size` bytes. Raise GatewayError if the limit is exceeded; even then the caller must release them."""
         self.reserved += size
         self._peak = max(self._peak, self.reserved)
         if self.reserved > self._limit:
@@ -202,7 +201,7 @@ class BodyBudget:
             )
 
     def release(self, size: int) -> None:
-        """Release bytes. If none are reserved any more after a high peak, return free memory to the system."""
+        """Release `size` bytes. When the last are released after a high peak, return free memory to the system."""
         self.reserved -= size
         if self.reserved == 0 and self._peak > TRIM_ABOVE:
             self._peak = 0
@@ -233,15 +232,15 @@ class Exchange:
         self.headers: Mapping[bytes, bytes] = dict(cycle.headers)
         """The headers of the request by their lower-case names."""
         self.client_key: NamedKey | None = None
-        """The key with which the guard accepted the request; None if the path or the gateway needs none."""
+        """The key with which the guard accepted the request; None if no key was needed."""
         self.begun = False
         """Whether the response has begun."""
         self.response_headers: tuple[tuple[bytes, bytes], ...] = ()
-        """Headers to add to the response, whatever it is."""
+        """Headers to add to every response, including errors."""
         self.size = 0
         """The size of the request's body in bytes, once it has been read."""
         self.reserved = 0
-        """Bytes of the body, or of waiting messages, that count against the budget until the request is answered."""
+        """Bytes of the body or of waiting WebSocket messages that count against the budget for all bodies."""
         self.websocket: WebSocket | None = None
         """The WebSocket, once it is accepted."""
 
@@ -261,11 +260,11 @@ class Exchange:
         return self._cycle.scope
 
     def receive(self) -> Awaitable[MutableMapping[str, Any]]:
-        """Return the next ASGI message from the client; after the body, this is `http.disconnect`."""
+        """Return the next ASGI message from the client: first the parts of the body, then `http.disconnect`."""
         return self._cycle.receive()
 
     def header(self, name: bytes) -> str:
-        """Return a request header by its lower-case name, or an empty string."""
+        """Return the value of a request header, given its lower-case name, or an empty string."""
         return self.headers.get(name, b"").decode("latin-1")
 
     @property
@@ -282,10 +281,10 @@ class Exchange:
         return None if self.client_key is None else self.client_key.access
 
     async def body(self, counted: bytes = VALUE_MARKS) -> bytes:
-        """Return the whole body; raise GatewayError if it is too large or the client disconnects.
+        """Return the whole body. Raise GatewayError if it is too large or the client disconnects.
 
-        `counted` are the characters of which a JSON body may contain at most `MAX_VALUES` (see `bodies`); empty for a
-        body that is not JSON.
+        A JSON body may contain at most `MAX_VALUES` of the characters in `counted` (see `bodies`). If the body is not
+        JSON, `counted` is empty.
         """
         chunks: list[bytes] = []
         try:
@@ -302,8 +301,8 @@ class Exchange:
     async def _receive_body(self, chunks: list[bytes]) -> None:
         """Read the body into `chunks`.
 
-        A body that is too large is still read, up to four times the limit, because a client does not see the error
-        while it is sending.
+        A body that is too large is still read, up to four times the limit, because many clients read the response only
+        after they have sent the whole body.
         """
         more = True
         while more and self.size <= 4 * self._max_body:
@@ -334,7 +333,7 @@ class Exchange:
     def begin_stream(
         self, headers: Iterable[tuple[bytes, bytes]] = (), head: Iterable[tuple[bytes, bytes]] = STREAM_HEAD
     ) -> Awaitable[None]:
-        """Begin a streamed response, by default of server-sent events."""
+        """Begin a streamed response. By default, `head` declares server-sent events; `headers` are added to it."""
         self.begun = True
         return self._cycle.begin(200, [*head, *headers, *self.response_headers])
 
@@ -348,14 +347,14 @@ class Exchange:
 
     @property
     def is_upgrade(self) -> bool:
-        """Whether the client asks for a WebSocket; `accept` opens it, `respond` refuses it."""
+        """Whether the client asks for a WebSocket. `accept` opens the WebSocket, `respond` refuses it."""
         return self._cycle.is_upgrade
 
     async def accept(self, headers: Sequence[tuple[bytes, bytes]] = ()) -> WebSocket:
         """Open the WebSocket the client asks for, with additional headers in the response to its handshake.
 
-        Raise GatewayError if the handshake is not valid. A message may be as large as a request's body. A client whose
-        message is larger, not text or not UTF-8 is disconnected.
+        Raise GatewayError if the handshake is not valid. Messages have the same size limit as request bodies. A client
+        that sends a larger message, or one that is not UTF-8 text, is disconnected.
         """
         refusal = self._cycle.upgrade_refusal()
         if refusal is not None:
@@ -366,9 +365,9 @@ class Exchange:
         return self.websocket
 
     def hold(self, change: int) -> bool:
-        """Count more bytes that are held for this client, or fewer; return False if all clients have too many.
+        """Add `change` to the number of bytes held for this client. Return False if the total is over the budget.
 
-        Those that are still counted when the endpoint returns are released then.
+        Bytes that are still held when the endpoint returns are released then.
         """
         self.reserved += change
         if change < 0:
@@ -386,12 +385,12 @@ RenderError = Callable[[GatewayError], bytes]
 
 
 def address(exchange: Exchange) -> str:
-    """Return the URL of the gateway with the host name that the client used."""
+    """Return the base URL of the gateway, with the host name that the client used."""
     return f"{exchange.scope.get('scheme', 'http')}://{exchange.header(b'host')}"
 
 
 async def fail(exchange: Exchange, error: GatewayError, render_error: RenderError) -> None:
-    """Answer with an error, unless a response has begun already. A WebSocket is closed."""
+    """Respond with an error, unless a response has already begun. If there is an open WebSocket, close it."""
     if exchange.websocket is not None:
         await exchange.websocket.close(INTERNAL_ERROR, error.message)
     if exchange.begun:
@@ -418,7 +417,7 @@ def encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
 
 
 async def send_events(exchange: Exchange, tasks: Tasks, events: AsyncGenerator[bytes, None]) -> None:
-    """Send server-sent events as they come, until there are no more, the client leaves or the gateway stops."""
+    """Send server-sent events until `events` is exhausted, the client disconnects or the gateway stops."""
     client = _WatchedClient(exchange)
     leaving = tasks.start(client.cancel_when_left(), "client watch")
     try:
@@ -452,7 +451,7 @@ class _WatchedClient:
             self._task.cancel("the client has left")
 
     async def finish(self) -> bool:
-        """Complete the stream after a cancellation; return False if the cancellation has to be propagated."""
+        """Complete the stream after a cancellation. Return False if the caller has to raise CancelledError again."""
         if self._task is not None:
             self._task.uncancel()
         if not self._has_left and self._exchange.begun:

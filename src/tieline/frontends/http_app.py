@@ -44,19 +44,19 @@ class Route:
         self.endpoint = endpoint
         self.render_error = render_error
         self.keyed = keyed
-        """Whether the gateway's key is required, if it has one."""
+        """Whether a request must have a key, if the gateway has any."""
         self.public = public
-        """Whether the endpoint is open to other users of this machine and tunnels when the gateway has no key."""
+        """Whether other users of this machine and tunnels may use the endpoint although the gateway has no key."""
         self.cross_site = cross_site
         """Whether the endpoint is open to web pages of other sites when the gateway has a key."""
 
 
 WEBSOCKET = "WEBSOCKET"
-"""The method under which a route for WebSockets is listed. At other paths, requests for one are plain HTTP requests."""
+"""The method of a route that serves WebSockets. At paths without one, a handshake is handled as an HTTP request."""
 Observer = Callable[[Exchange, GatewayError | None], None]
-"""Called after each request; the error is the one that the guard or the endpoint raised, if any."""
+"""Called after each request with the error that the guard or the endpoint raised, or None."""
 Routes = Mapping[str, Mapping[str, Route]]
-"""Routes by path and method; a path that ends with `/*` matches everything below it."""
+"""Routes by path and method. A path that ends with `/*` matches every path below it."""
 
 
 class PathTable:
@@ -82,7 +82,7 @@ class PathTable:
         return None
 
     def missing(self, method: str, path: str) -> GatewayError:
-        """Return the error for a path at which nothing is served; log each such path once."""
+        """Return the error for a path at which nothing is served. Log each such path once."""
         shown = ascii(path[:MAX_LOGGED_LENGTH])[1:-1]
         if shown not in self._logged and len(self._logged) < MAX_LOGGED_PATHS:
             self._logged.add(shown)
@@ -97,9 +97,9 @@ class PathTable:
 
 
 def _parents(path: str) -> Iterator[str]:
-    """Return the wildcard paths above a path, with two and with three names.
+    """Return the wildcard paths that match a path, with two and with three names before the `*`.
 
-    For `/v1/models/a/b` these are `/v1/models/*` and `/v1/models/a/*`; names of models may contain slashes.
+    For `/v1/models/a/b` these are `/v1/models/*` and `/v1/models/a/*`. Model names may contain slashes.
     """
     pieces = path.split("/", 4)
     return ("/".join((*pieces[:depth], "*")) for depth in (3, 4) if len(pieces) > depth)
@@ -108,7 +108,7 @@ def _parents(path: str) -> Iterator[str]:
 class HttpApp:
     """The HTTP application, for the gateway's own server (`serve`) and for any ASGI server (`__call__`).
 
-    A `discreet` application says nothing but "Not found." about paths that it does not serve, with or without a key.
+    A `discreet` application answers only "Not found." at paths that it does not serve, with or without a key.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class HttpApp:
 
 
 def _refusal(error: GatewayError, render_error: RenderError, *, is_open: bool = False) -> Route:
-    """Return a route that raises an error. Unless it `is_open`, the guard is applied to it as to any other route."""
+    """Return a route that raises an error. If `is_open` is set, clients without access receive this error as well."""
 
     async def refuse(_: Exchange) -> None:
         raise error

@@ -34,7 +34,7 @@ _ANSWER_TYPES: Mapping[str, type[ApprovalAnswer | ReviewAnswer | QuestionAnswer]
     "filled": QuestionAnswer,
 }
 _TYPE_BY_FIELD = {"approved": "reviewed", "option": "permitted", "action": "filled", "values": "filled"}
-"""The type of an answer without `type`, given by the first of these fields that the answer has."""
+"""Maps fields to types. The type of an answer without `type` is that of the first of these fields it contains."""
 
 
 class Rulebook(Protocol):
@@ -44,16 +44,16 @@ class Rulebook(Protocol):
     def workspace(self) -> str: ...
 
     async def grants(self) -> Sequence[tuple[Rule, str, str]]:
-        """Return each grant, its description, and the reason why it no longer applies (empty if it still applies)."""
+        """Return each grant with its description and the reason why it no longer applies, or "" if it still applies."""
 
     async def revoke(self, rule_id: str) -> bool: ...
 
 
 class InboxFrontend:
-    """Serves the inbox and the grants.
+    """Serves the inbox and the permanent grants.
 
-    `rulebook` and `has_file`, which returns whether a file is in the workspace, are None if the gateway's own tools are
-    off.
+    `has_file` returns whether a file is in the workspace. If the gateway's own tools are off, `rulebook` and `has_file`
+    are None.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ def _rule_entry(rule: Rule, text: str, retired: str) -> dict[str, Any]:
 
 
 def read_answer(body: bytes) -> Answer:
-    """Parse an answer. If it is invalid, raise a BadRequest that names the field."""
+    """Parse an answer. If it is invalid, raise a BadRequest that names the invalid field."""
     try:
         given = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:

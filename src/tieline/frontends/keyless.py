@@ -10,7 +10,7 @@ from typing import Protocol
 from tieline.model.errors import GatewayError
 
 OwnerLookup = Callable[[tuple[str, int], tuple[str, int]], Awaitable[int | None]]
-"""Takes the addresses of client and server; returns the uid of the client, or None if it cannot be determined."""
+"""Takes the client's and the server's address; returns the client's uid, or None if it cannot be determined."""
 
 _FORWARDING = frozenset(
     (
@@ -35,15 +35,15 @@ class AcceptedConnection(Protocol):
     client: tuple[str, int] | None
     server: tuple[str, int] | None
     user_refusal: str | None
-    """The reason why this connection's user is refused; empty if the user is accepted, None before the check."""
+    """The reason why the user behind this connection is refused; empty if accepted, None before the check."""
 
 
 class Keyless:
     """Checks the requests to a gateway that has no key.
 
-    `key_name` is the environment variable for the key. `is_published` means that host names are configured, so that
-    other machines may reach the gateway. `users` holds the uids that are accepted; without `owner_of`, users are not
-    checked.
+    `key_name` is the environment variable for the key. `is_published` says whether host names are configured, so that
+    other machines may reach the gateway. `users` are the accepted uids. `owner_of` looks up the uid behind a
+    connection; if it is None, users are not checked.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Keyless:
         return ()
 
     def check_headers(self, names: Iterable[bytes]) -> None:
-        """Raise GatewayError if header names show that a request was forwarded, or if host names are configured."""
+        """Raise GatewayError if the header names show a proxy or a tunnel, or if host names are configured."""
         if self._is_published:
             raise self._refused("`hosts` under [server] is set, so other machines may reach it")
         for name in names:
@@ -86,7 +86,7 @@ class Keyless:
                 raise self._refused(f"This request came through a proxy or a tunnel (`{name.decode('latin-1')[:60]}`)")
 
     async def check_user(self, connection: AcceptedConnection) -> None:
-        """Raise GatewayError unless a connection comes from an accepted user, who is looked up once per connection."""
+        """Raise GatewayError unless a connection comes from an accepted user. The user is looked up only once."""
         if connection.user_refusal is None:
             connection.user_refusal = await self._user_refusal(connection)
         if connection.user_refusal:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from tieline.core.legs.access import ModelAccess
 
 MODEL_PATHS = ("/v1/", "/chat/", "/cursor/", "/openai/deployments/")
-"""Prefixes of the paths of the model APIs. Named keys are valid for no others."""
+"""Prefixes of the paths of the model APIs. Named keys are valid only for these."""
 
 
 class NamedKey(NamedTuple):
@@ -18,13 +18,13 @@ class NamedKey(NamedTuple):
     name: str
     value: str
     tools: bool = False
-    """Whether requests with this key receive the gateway's own tools."""
+    """Whether the gateway adds its own tools to requests with this key."""
     access: ModelAccess | None = None
     """The models that requests with this key may use; None if there is no limit."""
     paths: tuple[str, ...] = MODEL_PATHS
     """Prefixes of the paths for which the key is valid."""
     requests_per_minute: int | None = None
-    """None if there is no limit."""
+    """Maximum number of requests per minute; None if there is no limit."""
 
 
 OWN_KEY = NamedKey("", "", paths=("",))

@@ -32,7 +32,7 @@ class MessagesFrontend:
         self._gateway = gateway
 
     async def create(self, exchange: Exchange) -> None:
-        """Answer one request, with a whole or a streamed response."""
+        """Answer one request with a whole or a streamed response."""
         request = wire.parse_request(await exchange.body(), self._gateway.conversations)
         headers = tuple(
             (name.decode(), exchange.header(name)) for name in FORWARDED_HEADERS if name in exchange.headers
@@ -45,7 +45,7 @@ class MessagesFrontend:
         await self._relay.serve(exchange, request, MESSAGES, options, profile)
 
     async def count_tokens(self, exchange: Exchange) -> None:
-        """Respond with the number of tokens of a prompt; a header says whether it is an estimate."""
+        """Respond with the number of tokens in a prompt. A response header says whether the number is an estimate."""
         request = wire.parse_request(await exchange.body(), self._gateway.conversations, counting=True)
         count = await self._gateway.count(request, exchange.access)
         source = b"estimated" if count.is_estimated else b"upstream"

@@ -11,13 +11,13 @@ from tieline.wire.anthropic import models as anthropic_models
 from tieline.wire.openai_chat import models as openai_models
 
 CLAUDE_CODE_PREFIXES = ("claude", "anthropic")
-"""Claude Code lists only models whose name has such a prefix; an alias pattern such as `claude-*` provides one."""
+"""Claude Code lists only models with one of these prefixes. An alias such as `claude-*` gives a model such a name."""
 
 
 class ModelsFrontend:
-    """Serves the list of models; a client that sends `anthropic-version` receives Anthropic's format.
+    """Serves the list of models. A client that sends `anthropic-version` receives Anthropic's format.
 
-    `api_types` are the APIs of this gateway, by the names that clients know.
+    `api_types` are the names of the APIs that this gateway serves, as clients know them.
     """
 
     def __init__(self, gateway: Gateway, api_types: Sequence[str] = ()) -> None:
@@ -45,7 +45,7 @@ class ModelsFrontend:
         await exchange.respond(200, body)
 
     async def one(self, exchange: Exchange) -> None:
-        """Respond with the model in the path, which may be given by any name that a request may use."""
+        """Respond with the model that the path names. Every name that is accepted in requests is accepted here."""
         name = unquote(exchange.scope["path"].partition("/models/")[2])
         try:
             info = await self._gateway.models.find(name, exchange.access)
@@ -61,5 +61,5 @@ class ModelsFrontend:
 
 
 def is_anthropic(exchange: Exchange) -> bool:
-    """Return whether the client uses Anthropic's API. Only needed for paths that both APIs have."""
+    """Return whether the client uses Anthropic's API. This is needed for paths that OpenAI's API has as well."""
     return b"anthropic-version" in exchange.headers

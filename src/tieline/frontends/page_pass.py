@@ -1,4 +1,4 @@
-"""Passes of the web page: proof that the key was entered once, valid for the page's own paths at one host.
+"""Passes of the web page. A pass proves that the key was entered, and is valid for the page's own paths at one host.
 
 The page keeps its pass in the browser's storage, which belongs to one origin (scheme, host and port), and sends it in a
 header. A cookie would be sent to every port of the host. A pass contains its expiry time and an HMAC of that time and
@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterable
 
 PASS = b"x-tieline-pass"
 LIFETIME = 30 * 24 * 3600
-"""Seconds until the key has to be entered again."""
+"""Number of seconds for which a pass is valid. After that, the key has to be entered again."""
 
 
 class Passes:
-    """Issues and checks passes. `clock` returns Unix time."""
+    """Issues and checks passes. `clock` returns the Unix time."""
 
     def __init__(self, keys: Iterable[str], clock: Callable[[], float] = time.time) -> None:
         self._keys = tuple(keys)
         self._clock = clock
 
     def issue(self, key: str, host: str) -> str:
-        """Return a pass for the page at this host; the key must be one of the gateway's own."""
+        """Return a pass for the page at this host. The key must be one of the gateway's own keys."""
         until = int(self._clock()) + LIFETIME
         return f"{until}.{_signature(key, until, host).decode()}"
 

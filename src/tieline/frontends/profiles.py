@@ -1,6 +1,6 @@
-"""Client profiles: options for the answers to a client, which is recognised by its user agent or key.
+"""Client profiles: options for the answers to a client that is recognised by its user agent or key.
 
-Cursor's editor has a profile of its own; `cursor_editor` recognises it.
+Cursor's editor has a profile of its own. The module `cursor_editor` recognises the editor.
 """
 
 from collections.abc import Iterable
@@ -17,20 +17,20 @@ Freeform = Literal["custom", "function"]
 
 
 class Profile(NamedTuple):
-    """Options for one kind of client. `user_agent` may contain `*`. None stands for the protocol's default."""
+    """Options for one kind of client. `user_agent` may contain `*`. An option that is None is not set."""
 
     user_agent: str | None = None
     key: str | None = None
     arguments: Arguments | None = None
     reasoning: ReasoningField | None = None
     freeform: Freeform | None = None
-    """How Chat Completions clients receive calls of freeform tools."""
+    """The form in which Chat Completions clients receive calls to freeform tools."""
     activity: ActivityStyle | None = None
     tools: bool | None = None
-    """Whether requests receive the gateway's own tools. If None, only those with a named key that allows it do."""
+    """Whether the gateway adds its own tools to requests. If None, this depends on the client's named key."""
 
     def completed_by(self, other: "Profile") -> "Profile":
-        """Return a copy in which the options that are not set are taken from another profile."""
+        """Return a copy in which the options that are not set are taken from the other profile."""
         return self._replace(
             arguments=self.arguments or other.arguments,
             reasoning=self.reasoning or other.reasoning,
@@ -47,13 +47,13 @@ class Profile(NamedTuple):
 
 
 EDITOR = Profile(arguments="buffered", freeform="function")
-"""The built-in profile of Cursor's editor: it knows only function calls, and runs a call before it is complete."""
+"""The built-in profile of Cursor's editor, which supports only function calls and may run an incomplete call."""
 
 
 class Profiles:
-    """Finds the profile of a client: the first that matches, completed by the default profile and its named key.
+    """Finds the profile of a client: the first that matches. The default profile and the client's key complete it.
 
-    `editor` has the configured options for Cursor's editor. They take precedence over the defaults.
+    `editor` contains the configured options for Cursor's editor. They take precedence over its built-in profile.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class Profiles:
         self._default = default or Profile()
         self._editor = (editor or Profile()).completed_by(EDITOR)
         self.common = None if self._profiles or has_named_keys else self._default
-        """The profile of every client, or None if it depends on the client; in this case call `of`."""
+        """The profile of all clients. If it is None, the profile depends on the client: call `of`."""
 
     def of(self, exchange: Exchange, *, is_editor: bool = False) -> Profile:
-        """Return the profile of the client that sent a request; `is_editor` says whether that is Cursor's editor."""
+        """Return the profile of the client that sent a request. `is_editor` says whether it is Cursor's editor."""
         user_agent, key = exchange.header(b"user-agent"), exchange.key
         found = next((profile for profile in self._profiles if profile.matches(user_agent, key)), Profile())
         if is_editor:

@@ -25,8 +25,8 @@ from tieline.tasks import Tasks
 FOLDER_HEADER, SERVERS_HEADER = b"x-tieline-folder", b"x-tieline-mcp"
 """Request headers that select a working folder and MCP servers for a coding agent, by names in the configuration."""
 CHECK_INTERVAL = 0.05
-"""Seconds between two checks of all open responses. Only a request that takes longer than this gets a task that watches
-for a disconnect."""
+"""Seconds between two checks of all open responses. Only for a request that takes longer than this is a task started
+that watches for a disconnect."""
 STALL_TIMEOUT = 300.0
 """Seconds after which a client that reads nothing is disconnected."""
 
@@ -44,7 +44,7 @@ class Writer(Protocol):
 
 
 class ClientProtocol(msgspec.Struct, frozen=True):
-    """The functions of one protocol that write responses. `writer` and `render` take the client's options."""
+    """The functions that write the responses of one protocol. `writer` and `render` take the client's options."""
 
     name: str
     writer: Callable[[Any], Writer]
@@ -53,7 +53,7 @@ class ClientProtocol(msgspec.Struct, frozen=True):
     request_id: str
     """The response header in which clients of this protocol expect the request id."""
     cuts_failed: bool = True
-    """Whether the connection is closed after a failure that a retry may help against: many clients retry a broken
+    """Whether to close the connection after a failure if a retry may succeed. Many clients retry after a broken
     transfer, but treat an error in a completed stream as final."""
 
 
@@ -97,7 +97,7 @@ class Relay:
         render: Callable[[Sequence[Reply]], bytes],
         profile: Profile,
     ) -> None:
-        """Answer one HTTP request with the replies of several concurrent legs. If one fails, the request fails."""
+        """Answer one HTTP request with the replies of several concurrent legs. If any leg fails, the request fails."""
         response = self._begin(exchange, None)
         client = client_of(exchange, protocol.name, profile)
         try:
@@ -135,7 +135,7 @@ class Relay:
             forwarded.close()
 
     async def _replies(self, requests: Sequence[Request], client: LegClient) -> list[Reply]:
-        """Return the replies to several requests. If one fails, cancel the others and raise its error."""
+        """Return the replies to several concurrent requests. If one fails, cancel the others and raise its error."""
         try:
             async with asyncio.TaskGroup() as group:
                 legs = [group.create_task(self._reply(request, client)) for request in requests]
@@ -165,7 +165,7 @@ class Relay:
 
 
 def client_of(exchange: Exchange, frontend: str, profile: Profile, size: int | None = None) -> LegClient:
-    """Return what a leg has to know about the client of a request; `size` is that of the request, if not the body's."""
+    """Return the information about a client that a leg needs. The size of the request is `size` or that of the body."""
     return LegClient(
         frontend,
         exchange.header(b"user-agent"),
@@ -177,7 +177,7 @@ def client_of(exchange: Exchange, frontend: str, profile: Profile, size: int | N
 
 
 def selecting(request: Request, exchange: Exchange) -> Request:
-    """Return the request with the folder and the tool servers that its headers select for an agent, if they do."""
+    """Return the request with the folder and the tool servers that its headers select for an agent, if any."""
     folder, servers = exchange.headers.get(FOLDER_HEADER), exchange.headers.get(SERVERS_HEADER)
     if folder is None and servers is None:
         return request
@@ -219,9 +219,9 @@ async def _send_whole(exchange: Exchange, leg: WatchedLeg, protocol: ClientProto
 
 
 class _OpenResponse:
-    """A response in progress: cancelled when its client disconnects, and kept alive while it is silent.
+    """A response in progress. It is cancelled when its client disconnects, and kept alive while there is no data.
 
-    The head of a stream is sent with its first bytes, so that an earlier failure can still be a status code.
+    The head of a stream is sent with its first bytes, so that an earlier failure can still set the status code.
     """
 
     __slots__ = (
@@ -270,7 +270,7 @@ class _OpenResponse:
         self._wrote_at = self._loop.time()
 
     async def break_off(self, data: bytes, failed: Failed, protocol: ClientProtocol) -> None:
-        """Send the error that ends a stream. If a retry may help, close the connection after it."""
+        """Send the error that ends a stream. If a retry may succeed, cut the connection, so that the client retries."""
         is_cut = protocol.cuts_failed and bool(data) and not self._is_closed and is_transient(failed)
         await self.write(data, last=not is_cut)
         if is_cut:
@@ -285,7 +285,7 @@ class _OpenResponse:
             self._listener = None  # break the reference cycle
 
     def check(self, now: float, keep_alive: float, tasks: Tasks) -> None:
-        """Watch for a disconnect, send a keep-alive if one is due, or disconnect a client that reads nothing."""
+        """Start watching for a disconnect, send a keep-alive if one is due, or drop a client that reads nothing."""
         if self._listener is None and now - self._begun_at >= CHECK_INTERVAL:
             self._listener = tasks.start(self._cancel_when_left(), "client watch")
         silent = now - self._wrote_at
@@ -333,7 +333,7 @@ def _response_headers(batch: Batch, protocol: ClientProtocol) -> list[tuple[byte
 
 
 def _dropped(leg: WatchedLeg | None) -> list[tuple[bytes, bytes]]:
-    """Return the header that lists everything that could not be translated between the two protocols."""
+    """Return a header that lists all content that could not be translated between client and upstream."""
     dropped = leg.dropped if leg is not None else ()
     return encoded(losses.header(dropped)) if dropped else []
 

@@ -18,8 +18,12 @@ from tieline.frontends.relay import Relay
 from tieline.frontends.status import Hello, StatusFrontend
 from tieline.wire import anthropic, openai_chat
 
-API_TYPES = ("chat_completions", "responses", "anthropic_messages")
-"""The names of the served APIs in lists of models."""
+API_TYPES = {
+    "chat_completions": "/v1/chat/completions",
+    "responses": "/v1/responses",
+    "anthropic_messages": "/v1/messages",
+}
+"""The paths of the APIs that the list of models may mention. The list mentions only APIs that have a route."""
 EDITOR_API_TYPES = ("chat_completions",)
 """The only API that is served below the base URL of Cursor's editor."""
 
@@ -40,8 +44,8 @@ def build_http_app(
 ) -> HttpApp:
     """Build the HTTP application.
 
-    `limit` is the maximum size of a request body in bytes. `page` receives the endpoint of `/` and returns the routes
-    of the web page, which take precedence.
+    `limit` is the maximum size of a request body in bytes. `page` is called with the endpoint of `/` and returns the
+    routes of the web page, which take precedence over the others.
     """
     chat = ChatFrontend(relay, profiles, gateway.conversations, clock=clock)
     messages = MessagesFrontend(relay, profiles, gateway)
@@ -93,7 +97,7 @@ def build_tunnel_app(
 ) -> HttpApp:
     """Build the HTTP application for a listener that a tunnel makes public.
 
-    It serves the paths of Cursor's editor and `/healthz`, and has no routes to anything else.
+    It serves only the paths of Cursor's editor and `/healthz`.
     """
     openai = openai_chat.render_error
     chat = ChatFrontend(relay, profiles, gateway.conversations, clock=clock)

@@ -16,7 +16,7 @@ class Hello:
         self._needs_key = needs_key
 
     async def serve(self, exchange: Exchange) -> None:
-        """Respond with the text, which names the address that the client used."""
+        """Respond with the text, which contains the base URL that the client used."""
         text = self._text(address(exchange)) if self._guard.admits(exchange) else self._needs_key
         await exchange.respond(200, text.encode(), TEXT, ((b"vary", b"accept, authorization, x-api-key, api-key"),))
 
@@ -28,7 +28,7 @@ class StatusFrontend:
         self._gateway = gateway
 
     async def health(self, exchange: Exchange) -> None:
-        """Respond that the gateway is running."""
+        """Respond with status 200, which shows that the gateway is running."""
         await exchange.respond(200, b'{"status":"ok"}')
 
     async def metrics(self, exchange: Exchange) -> None:
