@@ -2,8 +2,8 @@
 
 All readers use `PartsWriter`. Upstreams interleave parts: two calls may grow alternately, or text may arrive while a
 call is open. The grammar of a leg does not allow that. Therefore only the oldest unfinished part (the *head*) is
-emitted as it grows; the text of each later part is held until the parts before it have ended. The chunks of a text are
-collected in a list and joined once, at the end.
+emitted as it grows, and the text of every later part is held until the parts before it have ended. The chunks of a text
+are collected in a list and joined once, at the end.
 """
 
 import re
@@ -38,7 +38,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Slot(Struct):
-    """A part that has started but has not been completely emitted."""
+    """A part that has been started but not yet emitted completely."""
 
     part: Part
     chunks: list[str] = []
@@ -83,7 +83,7 @@ class PartsWriter:
 
     @property
     def is_holding(self) -> bool:
-        """Whether some parts are not emitted yet because they wait for an earlier part to end."""
+        """Whether any parts are held back until an earlier part ends."""
         return bool(self._waiting)
 
     def has(self, key: Hashable) -> bool:
@@ -128,11 +128,11 @@ class PartsWriter:
         self.events += map(PartDelta, repeat(self._index), added)
 
     def text_of(self, key: Hashable) -> str:
-        """Return the text added so far to the unfinished part with this key."""
+        """Return the text that has been added to the unfinished part with this key."""
         return "".join(self._under_way[key].chunks)
 
     def revise(self, key: Hashable, part: Part) -> None:
-        """Replace the fields of an unfinished part, such as its signature, with those of `part`. The text is kept."""
+        """Replace all fields of an unfinished part except its text, such as its signature, with those of `part`."""
         self._under_way[key].part = part
 
     def end(self, key: Hashable) -> None:
@@ -155,7 +155,7 @@ class PartsWriter:
             self.end(key)
 
     def whole(self, part: Part, text: str = "") -> None:
-        """Add a complete part. `part` contains all of its fields except the text, which is passed as `text`."""
+        """Add a complete part. `part` contains all fields except the text, which is passed as `text`."""
         if self._head is not None or (not text.isascii() and _SURROGATE.search(text)):
             key = object()
             self.start(key, part)
@@ -186,7 +186,7 @@ class PartsWriter:
 
 
 def part_events(index: int, part: Part, text: str) -> tuple[Event, ...]:
-    """Return the events of a complete part: `part` with `text` as its text, which must not contain surrogates."""
+    """Return the events of a complete part with this index and `text`, which must not contain surrogates."""
     begun, whole = PartStart(index=index, part=_empty(part)), PartEnd(index=index, part=_filled(part, text))
     return (begun, PartDelta(index, text), whole) if text else (begun, whole)
 
@@ -194,8 +194,8 @@ def part_events(index: int, part: Part, text: str) -> tuple[Event, ...]:
 def _empty(part: Part) -> Part:
     """Return the part without its text, for PartStart.
 
-    The result does not depend on fields that arrive later, such as a signature. So it is the same whether the part is
-    emitted at once or after waiting.
+    Fields that may arrive later, such as a signature, are removed too. So the result is the same whether the part is
+    emitted at once or held back.
     """
     if type(part) is Text:
         return Text(refusal=True) if part.refusal else _NO_TEXT
@@ -217,7 +217,7 @@ def _filled(part: Part, text: str) -> Part:
 
 
 def fold(events: Iterable[Event], source: AnswerSource | None = None) -> Reply:
-    """Return the events of a complete leg as one reply. Raise LegFailed if the leg failed."""
+    """Combine the events of a complete leg into one reply. Raise LegFailed if the leg failed."""
     started = Started(id="", model="")
     parts: list[Part] = []
     usage = Usage()
@@ -251,7 +251,7 @@ def fold(events: Iterable[Event], source: AnswerSource | None = None) -> Reply:
 
 
 def unfold(reply: Reply) -> list[Event]:
-    """Return the events of a leg with the content of this reply; the inverse of `fold`."""
+    """Return the events of a leg that has this reply as its content. This is the inverse of `fold`."""
     parts = PartsWriter()
     for part in reply.parts:
         match part:

@@ -2,8 +2,8 @@
 
 All values are immutable; use `msgspec.structs.replace` to make a modified copy. Three rules keep the vocabulary small:
 
-- JSON that is only passed on (arguments, schemas) stays JSON *text*. It is parsed only where its content is needed;
-  otherwise it reaches the receiver byte for byte as it was sent.
+- JSON that is only passed on (arguments, schemas) stays JSON *text*. It is parsed only where its content is needed.
+  Otherwise it reaches the receiver exactly as it was sent.
 - `meta` holds fields that exist in only one protocol (cache marks, citations), keyed by the name of that protocol. Only
   codecs of that protocol read them.
 - `meta[STATE]` holds opaque state that an *upstream* expects to receive again with the next request: thought
@@ -20,7 +20,7 @@ Role = Literal["system", "user", "assistant"]
 
 NO_META: Meta = {}
 STATE = "state"
-"""The key of provider state in the `meta` of a call, a message, or the ending of an answer."""
+"""The key under which the `meta` of a call, a message or an ending holds the state of the upstream."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -29,7 +29,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Text(Value, tag="text"):
-    """A text part. `refusal` says whether it is a refusal to answer; some protocols have a separate field for that."""
+    """A text part. `refusal` says whether it is a refusal to answer, for which some protocols have a separate field."""
 
     text: str = ""
     refusal: bool = False
@@ -99,7 +99,7 @@ Part = Text | Thinking | Image | File | ToolCall | ToolResult | Foreign
 
 
 class Message(Value):
-    """One message. Tool results are parts of a user message; system messages may occur anywhere."""
+    """One message of a conversation. Tool results are parts of a user message. System messages may occur anywhere."""
 
     role: Role
     parts: tuple[Part, ...]
@@ -107,12 +107,12 @@ class Message(Value):
 
 
 def state_of(meta: Meta) -> Mapping[str, str]:
-    """Return the provider state in `meta`: a mapping of field names to JSON text, empty if there is none."""
+    """Return the upstream's state in `meta`: a mapping of field names to JSON text, empty if there is none."""
     state: Mapping[str, str] = meta.get(STATE, NO_META)
     return state
 
 
 def with_state(meta: Meta, state: Mapping[str, str]) -> Meta:
-    """Return a copy of `meta` whose provider state is replaced with `state`, or removed if `state` is empty."""
+    """Return a copy of `meta` in which `state` replaces the upstream's state. An empty `state` removes it."""
     rest = {name: value for name, value in meta.items() if name != STATE}
     return {**rest, STATE: state} if state else rest or NO_META

@@ -1,4 +1,4 @@
-"""Errors in neutral form; each codec encodes them for its protocol.
+"""Errors in a form that is independent of protocols. Each codec encodes them for its protocol.
 
 GatewayError          kind, status, message, param, code, retry_after, headers
  ├── BadRequest       an invalid request; `param` is the path of the invalid field
@@ -29,7 +29,7 @@ _TRANSIENT: frozenset[ErrorKind] = frozenset(("rate_limited", "overloaded", "tim
 
 
 def is_transient(failed: Failed) -> bool:
-    """Return whether the failed request may succeed if it is sent again later."""
+    """Return whether a request that failed like this may succeed if it is sent again later."""
     return failed.kind in _TRANSIENT and NOT_RETRYABLE not in failed.headers
 
 
@@ -39,7 +39,7 @@ def id_in(headers: Headers) -> str:
 
 
 class GatewayError(Exception):
-    """An error that can be reported to the client. All other exceptions are converted to a GatewayError first."""
+    """An error that can be reported to the client. Any other exception is converted to a GatewayError first."""
 
     def __init__(
         self,

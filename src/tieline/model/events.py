@@ -5,8 +5,8 @@
     ending = Finished | Failed                  exactly one, always last; Failed may also stand alone
 
 The concatenated deltas of a part are its text: the `text` of a Text or Thinking, the `arguments` of a ToolCall. Parts
-of other types have no deltas; PartEnd has their complete content. A part that is open when a leg fails has no PartEnd.
-The writer of the client's protocol then closes the part, unless it is a call: an unfinished call must not look
+of other types have no deltas, because PartEnd has their complete content. If a part is open when a leg fails, it has no
+PartEnd. The writer of the client's protocol then closes the part, unless it is a call: an unfinished call must not look
 complete.
 
 Events are passed in batches: the events of one read from the upstream are translated together and written at once. The
@@ -26,7 +26,7 @@ Headers = tuple[tuple[str, str], ...]
 
 
 class StopReason(StrEnum):
-    """Why the model stopped."""
+    """The reason why the model stopped."""
 
     END_TURN = "end_turn"
     TOOL_USE = "tool_use"
@@ -37,7 +37,7 @@ class StopReason(StrEnum):
     PAUSED = "paused"
     CANCELLED = "cancelled"
     COMPACTED = "compacted"
-    """The upstream summarised the conversation and stopped, as requested."""
+    """The upstream summarised the conversation, as the client requested, and then stopped."""
 
 
 ErrorKind = Literal[
@@ -57,7 +57,7 @@ ErrorKind = Literal[
 
 
 class Started(Value, tag="started"):
-    """The upstream began to answer. `headers` are the response headers that are passed on to the client."""
+    """The upstream has begun to answer. `headers` are the upstream's response headers to pass on to the client."""
 
     id: str
     model: str
@@ -86,7 +86,7 @@ class PartEnd(Value, tag="part_end"):
 
 
 class Usage(Value, tag="usage"):
-    """Token counts of the leg so far; a later Usage replaces an earlier one.
+    """Token counts of the leg up to this event. A later Usage replaces an earlier one.
 
     `input` excludes tokens that were read from the cache or written to it.
     """
@@ -96,7 +96,7 @@ class Usage(Value, tag="usage"):
     cache_read: int = 0
     cache_write: int = 0
     reasoning: int = 0
-    """The number of `output` tokens that were used for thinking; 0 if the upstream does not report it."""
+    """How many of the `output` tokens were used for thinking; 0 if the upstream does not report this."""
 
     @property
     def prompt(self) -> int:
@@ -121,7 +121,7 @@ LEFT_OUT = "left_out"
 
 
 def left_out(what: str, why: str) -> Note:
-    """Return a note which says that `what` (a word or two) could not be translated, and `why`."""
+    """Return a note that says which content could not be translated (`what`, in a word or two), and `why`."""
     return Note(kind=LEFT_OUT, message=f"{what}: {why}", what=what)
 
 
@@ -129,13 +129,13 @@ Status = Literal["pending", "in_progress", "completed", "failed"]
 
 
 class Diff(Value):
-    """A change to a file: the text before (`old`) and after it (`new`). `old` is None for a new file."""
+    """A change to a file: the text before the change (`old`) and after it (`new`). `old` is None for a new file."""
 
     path: str
     old: str | None
     new: str
     line: int = 1
-    """The line number in the file at which `old` and `new` begin; they may omit unchanged lines around the change."""
+    """The line number at which `old` and `new` begin, because they may omit unchanged lines around the change."""
 
 
 class Activity(Value, tag="activity"):
@@ -151,7 +151,7 @@ class Activity(Value, tag="activity"):
     status: Status = "pending"
     output: str = ""
     diffs: tuple[Diff, ...] = ()
-    """The changes that were made or, if the activity failed, that were proposed."""
+    """The changes that the activity made or, if it failed, proposed."""
     paths: tuple[str, ...] = ()
     exit_code: int | None = None
     """The exit code of a command that ended by itself; otherwise None."""
@@ -168,13 +168,13 @@ class PlanEntry(Value):
 
 
 class Plan(Value, tag="plan"):
-    """An agent's complete plan; emitted each time the plan changes."""
+    """An agent's complete plan. It is emitted each time the plan changes."""
 
     entries: tuple[PlanEntry, ...]
 
 
 class Finished(Value, tag="finished"):
-    """The leg succeeded. `sequence` is the stop sequence that matched, `detail` the text of a refusal."""
+    """The leg succeeded. `sequence` is the stop sequence that ended the answer, `detail` the text of a refusal."""
 
     reason: StopReason
     sequence: str | None = None
@@ -203,7 +203,7 @@ E = TypeVar("E", bound=Event)
 
 
 def of_kind(batch: Batch, kind: type[E]) -> Iterator[E]:
-    """Iterate over the events of exactly this type. Fast, because the filter runs in C."""
+    """Iterate over the events of a batch that have exactly this type. This is fast, because the filter runs in C."""
     return compress(batch, map(is_, map(type, batch), repeat(kind)))  # type: ignore[arg-type] # mypy does not narrow by `kind`
 
 
@@ -223,7 +223,7 @@ def source_of(batch: object) -> AnswerSource | None:
 
 
 def joined(first: list[Event], second: list[Event]) -> list[Event]:
-    """Return the two batches as one. The result has a source only if both batches have one."""
+    """Concatenate two batches. The result has a source only if both batches have one."""
     own, other = source_of(first), source_of(second)
     if own is None or other is None:
         return [*first, *second]

@@ -1,4 +1,4 @@
-"""Inbox items, which wait for a person (approvals, plan reviews and questions), and the answers to them."""
+"""Inbox items (approvals, plan reviews and questions that wait for a person), and the answers to them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -26,7 +26,7 @@ ALWAYS = Option(id="always", label="Always allow", kind="allow_always")
 DENY = Option(id="deny", label="Deny", kind="reject_once")
 DEFAULT_OPTIONS = (ALLOW, ALWAYS, DENY)
 ALLOWING_KINDS: frozenset[OptionKind] = frozenset(["allow_once", "allow_always"])
-"""Option kinds that grant the request."""
+"""Kinds of options that approve the tool call."""
 
 
 ITEM_LIMIT = 1 << 20
@@ -45,11 +45,11 @@ class Approval(Value, tag="permission"):
     command: str | None = None
     diff: str = ""
     detail: str = ""
-    """Everything that `command`, `path` and `diff` do not show: other arguments and the agent's own description."""
+    """Details that `command`, `path` and `diff` do not show: other arguments and the agent's own description."""
     input: str = ""
     """The call's arguments as received, usually JSON text; never an agent's description of them."""
     hidden: int = 0
-    """Number of characters cut from the other fields to meet `ITEM_LIMIT`. A mark in the text shows each cut."""
+    """How many characters were cut from the other fields to meet `ITEM_LIMIT`. A mark in the text shows each cut."""
     risk: str = ""
     """One sentence about the risk of this call; empty if no risk was recognised."""
     options: tuple[Option, ...] = DEFAULT_OPTIONS
@@ -69,7 +69,7 @@ class PlanReview(Value, tag="plan_review"):
     hidden: int = 0
     """See `Approval.hidden`."""
     options: tuple[Option, ...] = ()
-    """The options that the agent itself offers, if any. An option's kind says whether it approves the plan."""
+    """The options that the agent itself offers, if any. The kind of an option says whether it approves the plan."""
 
 
 def within_limit(texts: Sequence[str]) -> tuple[tuple[str, ...], int]:
@@ -98,7 +98,7 @@ def plan_review(plan: str, *, name: str = "", overview: str = "", steps: Sequenc
 
 
 def mode_switch(mode: str, reason: str = "", tool: str = "") -> Approval:
-    """Build the request to approve a switch of the model to another mode, such as plan or agent."""
+    """Build a request to approve that the model switches to another mode, such as plan or agent."""
     title = f"Switch to {mode} mode"
     return Approval(title=title, tool=tool, kind="switch_mode", detail=reason, options=(ALLOW, DENY))
 
@@ -127,7 +127,7 @@ class Field(Value):
 
 
 class Question(Value, tag="form"):
-    """A form for a person to fill in. If `url` is set, the person visits that page and then confirms the visit."""
+    """A form for a person to fill in. If `url` is set, the person has to visit that page and then confirm the visit."""
 
     message: str
     fields: tuple[Field, ...] = ()
@@ -138,7 +138,7 @@ InboxItem = Approval | PlanReview | Question
 
 
 class ApprovalAnswer(Value, tag="permitted"):
-    """The answer to an approval: the id of the chosen option. If it is None, `reason` says why no option was chosen."""
+    """The answer to an approval: the id of the chosen option, or None. `reason` says why no option was chosen."""
 
     option: str | None = None
     reason: str = ""
@@ -152,7 +152,7 @@ class ReviewAnswer(Value, tag="reviewed"):
     option: str | None = None
     """The id of the option chosen from `PlanReview.options`. If None, the backend picks one that matches `approved`."""
     is_unanswered: bool = field(default=False, name="is_unanswered")
-    """Whether this is a default rejection because no person decided (timeout, full inbox); `feedback` says why."""
+    """Whether the plan was rejected because no person decided (timeout, full inbox). `feedback` gives the reason."""
 
 
 class QuestionAnswer(Value, tag="filled"):

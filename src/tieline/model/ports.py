@@ -2,7 +2,7 @@
 
 A *run* may outlive the leg that opened it: `leg()` returns batches of events up to and including an ending, `answer()`
 submits tool results, and the next `leg()` continues from there. A bidirectional stream, an agent that waits for a tool
-and a stateless HTTP API all have this interface, so the layers above need not know which of them they use.
+and a stateless HTTP API all have this interface, so the layers above need not distinguish them.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -18,11 +18,11 @@ Input = Literal["text", "image", "file", "audio", "video"]
 
 
 class ModelFacts(Value, kw_only=True):
-    """The known facts about a model. A field that is None, or an empty title, means that the fact is not known."""
+    """The known facts about a model. If a field is None, or the title is empty, the fact is not known."""
 
     title: str = ""
     context: int | None = None
-    """The size of the model's context window in tokens. Clients shorten a conversation that comes close to it."""
+    """The size of the model's context window in tokens. Clients shorten a conversation that approaches this size."""
     max_output: int | None = None
     """The maximum number of tokens in an answer."""
     inputs: tuple[Input, ...] | None = None
@@ -63,7 +63,7 @@ class Leg(Protocol):
 def notes_of(leg: Leg | None) -> Sequence[Note]:
     """Return the leg's attribute `notes`, or an empty sequence if it has none.
 
-    These notes concern the request of the leg, and are available before the upstream answers.
+    These notes are about the leg's request, and are available before the upstream answers.
     """
     notes: Sequence[Note] = getattr(leg, "notes", ())
     return notes
@@ -74,7 +74,7 @@ class Run(Protocol):
 
     @property
     def pending(self) -> frozenset[str]:
-        """The ids of the calls whose results the upstream is waiting for. If there are none, the run can be closed."""
+        """The ids of the tool calls whose results the upstream waits for. If there are none, the run can be closed."""
 
     def leg(self) -> Leg:
         """Return an iterator over the events up to and including the next ending."""
@@ -105,7 +105,7 @@ class Human(Protocol):
 
 
 class Host(NamedTuple):
-    """The services on the client's side of a leg that a backend or tool may use."""
+    """The services that the client's side of a leg offers to backends and tools."""
 
     human: Human
 
@@ -114,7 +114,7 @@ class Progress(Value):
     """The progress of a running tool call. Each report replaces the one before."""
 
     output: str | None = None
-    """The output produced so far; None to show only the final result."""
+    """The output that the call has produced until now; None if only the final result is to be shown."""
     diffs: tuple[Diff, ...] = ()
     exit_code: int | None = None
     """The exit code of a command that ended by itself; otherwise None."""
@@ -123,7 +123,7 @@ class Progress(Value):
 
 
 Report = Callable[[Progress | Plan], None]
-"""A callback for the progress of a running call. Of several reports in quick succession, only the last is shown."""
+"""A callback for the progress of a running call. If reports follow in quick succession, only the last one is shown."""
 
 
 def no_report(_: Progress | Plan) -> None:
@@ -131,7 +131,7 @@ def no_report(_: Progress | Plan) -> None:
 
 
 class Tools(Protocol):
-    """The gateway's own tools for one turn. A call that needs approval asks the host's human."""
+    """The gateway's own tools for one turn. If a call needs approval, the tool asks the host's human."""
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -144,7 +144,7 @@ class Tools(Protocol):
         """Return the kind of the call, as in `Activity.kind`: read, edit, execute and so on."""
 
     async def execute(self, call: ToolCall, host: Host, report: Report = no_report) -> ToolResult:
-        """Run a call and return its result. `report` receives its progress, and the plan if the call changes it."""
+        """Run a call and return its result. `report` is called with its progress and with a plan that it changes."""
 
 
 class Toolbox(Protocol):
@@ -166,13 +166,13 @@ class Backend(Protocol):
 
     @property
     def reads_options(self) -> bool:
-        """Whether model names may have options, such as `?mode=plan`."""
+        """Whether the backend's model names may contain options, such as `?mode=plan`."""
 
     @property
     def obeys_limits(self) -> bool:
         """Whether the gateway can leave token limits, stop sequences, forced tools and output schemas to the upstream.
 
-        True if the upstream enforces them, or is an agent that must not be interrupted to enforce them.
+        This is true if the upstream enforces them itself, or if it is an agent that must not be interrupted.
         """
 
     async def models(self) -> Sequence[ModelInfo]:
@@ -189,9 +189,9 @@ class Backend(Protocol):
 
 
 def speaks(backend: Backend, protocol: str) -> bool:
-    """Return whether a backend may send a request on in this protocol, so that it can use the request's source.
+    """Return whether a backend may pass on a request in this protocol, and can therefore use the request's source.
 
-    Most backends have no such `protocols`.
+    Most backends never do this and have no attribute `protocols`.
     """
     protocols: Collection[str] = getattr(backend, "protocols", ())
     return protocol in protocols
@@ -219,13 +219,14 @@ class ForwardingBackend(Protocol):
     """A backend that can also forward requests to other endpoints of its upstream, such as embeddings."""
 
     async def forward(self, endpoint: str, content_type: str, body: bytes) -> ForwardedAnswer:
-        """Send `body` to an endpoint, given as a path below the base URL. Raise GatewayError if the request fails."""
+        """Send `body` to an endpoint, which is a path below the base URL. Raise GatewayError if the request fails."""
 
 
 class Store(Protocol):
     """Persistent storage: documents as bytes, by key, in named collections ("shelves").
 
-    No method raises: disk errors are logged, and a document that could not be written is lost at the next restart.
+    No method raises an exception. Disk errors are logged, and a document that could not be written is lost at the next
+    restart.
     """
 
     async def read(self, shelf: str) -> Mapping[str, bytes]:
@@ -251,7 +252,7 @@ class Files(Protocol):
     """The files that a person can attach to a message."""
 
     async def find(self, query: str) -> Sequence[str]:
-        """Return the paths that match the search text, the best match first."""
+        """Return the paths that match the search text, best match first."""
 
     async def read(self, path: str) -> Image | File:
         """Return the content of a file. Raise GatewayError if it cannot be read."""

@@ -31,14 +31,14 @@ class ToolSpec(Value):
 class ToolChoice(Value):
     """Whether the model may, must or must not call a tool.
 
-    A non-empty `names` restricts the choice to these tools. `parallel` says whether several calls at once are allowed.
+    If `names` is not empty, only these tools may be called. `parallel` says whether several calls at once are allowed.
     """
 
     mode: Literal["auto", "none", "required"] = "auto"
     names: tuple[str, ...] = ()
     parallel: bool | None = None
     given: bool = False
-    """Whether the client sent a tool choice; otherwise none is sent to the upstream either."""
+    """Whether the client sent a tool choice. If not, none is sent to the upstream either."""
 
 
 class Sampling(Value):
@@ -54,7 +54,7 @@ class Sampling(Value):
 class Reasoning(Value):
     """How much the model should think: not at all, up to a token budget, or as much as it sees fit.
 
-    `effort` is a coarse level, independent of `mode`.
+    `effort` is a level such as low or high, and is independent of `mode`.
     """
 
     mode: Literal["off", "budget", "adaptive"] | None = None
@@ -91,8 +91,8 @@ class RequestSource:
         self.protocol = protocol
         self.body = body
         self.messages = messages
-        """The JSON text of each message of the parsed request; None for a message that has no JSON of its own or whose
-        JSON an upstream might reject."""
+        """The JSON text of each message in the parsed request. It is None for a message that has no JSON of its own, or
+        whose JSON an upstream might reject."""
         self.parsed = parsed
         """The request as parsed. In a modified copy, a field counts as unchanged if it is the same object as here."""
 
@@ -115,17 +115,17 @@ class Request(Value):
     output: OutputFormat | None = None
     stream: bool = False
     incremental_calls: bool = False
-    """Whether a streaming client receives the arguments of a call before they are complete. If not, an answer that
-    breaks off in the middle of a call can be retried, because the client has not seen the call."""
+    """Whether a streaming client receives the arguments of a call before they are complete. If not, the gateway can
+    retry an answer that breaks off in the middle of a call, because the client has not seen the call."""
     incremental_freeform: bool = False
-    """The same for the text of freeform calls, if the client receives it earlier than other arguments."""
+    """Like `incremental_calls`, but only for the text of freeform calls."""
     usage_in_stream: bool = True
     """Whether a streaming client asked for token counts. The gateway always requests them from the upstream."""
     user: str | None = None
     cache_key: str | None = None
     session: str | None = None
     mode: str | None = None
-    """The mode in which the model works: chat, plan, agent, or a mode that an agent defines."""
+    """The mode in which the model works: chat, plan, agent, or a mode that a coding agent defines."""
     selection: Selection | None = None
     protocol: str = ""
     """The client's protocol. Only a backend of the same protocol passes on `extra` and `headers`."""

@@ -1,6 +1,7 @@
-"""Values for the conversations of the web page: messages, activities and session summaries.
+"""Values for the conversations on the web page: messages, activities and session summaries.
 
-Unlike other values, these are encoded to JSON with all fields, including defaults, because the page expects them all.
+Unlike other values, these are encoded to JSON with all fields, including defaults, because the page expects every
+field.
 """
 
 from typing import Literal
@@ -11,7 +12,7 @@ from tieline.model.request import Effort
 
 
 class TimedActivity(Value, omit_defaults=False):
-    """An activity with its start and end time; `at` is the index of the message part that follows it."""
+    """An activity with its start and end time. `at` is the index of the message part that follows the activity."""
 
     activity: Activity
     at: int
@@ -20,7 +21,7 @@ class TimedActivity(Value, omit_defaults=False):
 
 
 class Turn(Value, omit_defaults=False):
-    """One message of a session. Messages form a tree: messages with the same parent are alternatives."""
+    """One message of a session. Messages form a tree, in which messages with the same parent are alternatives."""
 
     id: str
     parent: str | None
@@ -32,7 +33,7 @@ class Turn(Value, omit_defaults=False):
     plan: Plan | None = None
     usage: Usage | None = None
     ending: Finished | Failed | None = None
-    """How the message ended; None for a user's message, and while the message is still streaming."""
+    """How the answer ended; None for a user's message, and while the answer is still being streamed."""
     rounds: tuple[Message, ...] = ()
     """Calls to the gateway's own tools and their results. They are sent to the model with the next message, but not
     shown on the page."""

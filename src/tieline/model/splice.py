@@ -6,7 +6,7 @@ from tieline.model.events import Event, PartDelta, PartEnd, PartStart, Usage
 
 
 class Splice:
-    """Renumbers the parts of several legs and adds up their usage. The caller may drop parts and insert its own."""
+    """Renumbers the parts of several legs and adds up their usage. The caller may drop parts and insert new ones."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -31,7 +31,7 @@ class Splice:
         return event if event.index == index else replace(event, index=index)
 
     def add(self, usage: Usage) -> Usage:
-        """Record `usage` as that of the current leg, and return the total including earlier legs."""
+        """Record the usage of the current leg, and return the total of this leg and the earlier ones."""
         self._now = usage
         before = self._before
         if before == Usage():
@@ -45,5 +45,5 @@ class Splice:
         )
 
     def next_leg(self) -> None:
-        """Begin the next leg: add the usage of the current one to the total of the earlier legs."""
+        """Begin the next leg: add the usage of the leg that has ended to the total."""
         self._before, self._now = self.add(self._now), Usage()
