@@ -1,4 +1,4 @@
 """Generic I/O: an HTTP client and server, HTTP/2 streams, child processes and private files.
 
-Nothing here imports the neutral model or knows a protocol above HTTP.
+This package does not import `tieline.model`, and knows no protocol above HTTP.
 """

@@ -1,11 +1,11 @@
-"""Returns free memory from the allocator to the system after large requests."""
+"""Gives memory that was freed after large requests back to the operating system."""
 
 import contextlib
 import sys
 
 
 def trim() -> None:
-    """Return free memory to the system. Do nothing if the allocator does not support that."""
+    """Return free memory to the operating system. Do nothing if the allocator does not support this."""
     if sys.platform != "linux":
         return
     import ctypes  # noqa: PLC0415 - needed only after large requests

@@ -12,7 +12,7 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class NotAFileError(ValueError):
-    """The path names a directory, a pipe or a device."""
+    """The path refers to a directory, a pipe or a device."""
 
 
 class TooLargeError(ValueError):
@@ -22,9 +22,9 @@ class TooLargeError(ValueError):
 def read_file(path: Path, limit: int, *, check: Check | None = None, flags: int = 0) -> bytes:
     """Read a regular file of at most `limit` bytes. Raise OSError, NotAFileError or TooLargeError on failure.
 
-    The file is opened without blocking, because it may be a pipe. It is examined only after opening, because a file
-    that was examined before could have been replaced. `check` may raise an exception if the owner or the mode of the
-    file is not acceptable. `flags` are further flags for `os.open`.
+    The file is opened without blocking, because it may be a pipe. It is examined only after it has been opened, because
+    otherwise another file could replace it in between. `check` may raise an exception if the owner or the mode of the
+    file is not acceptable. `flags` are additional flags for `os.open`.
     """
     descriptor = os.open(path, _READ | flags)
     try:

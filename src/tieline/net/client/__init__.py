@@ -1,5 +1,5 @@
-"""The HTTP/1.1 client for upstreams: a connection pool per origin, proxies and response bodies.
+"""The HTTP/1.1 client for upstreams, with a connection pool per origin and support for proxies.
 
-Nothing here knows which API an upstream offers; requests are built and responses interpreted in `wire` and `backends`.
+This package does not know which API an upstream offers: `wire` and `backends` build requests and interpret responses.
 HTTP/2 is in `net.h2`.
 """

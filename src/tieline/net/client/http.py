@@ -120,9 +120,9 @@ class HttpClient:
 
 
 def redirected(origin: Origin, path: str, location: str) -> tuple[Origin, str] | None:
-    """Return the target of a redirect if credentials for `origin` may be sent there, else None.
+    """Return the target of a redirect if credentials for `origin` may be sent there, otherwise None.
 
-    They may be sent to the same origin, and to the same host over https if `origin` uses http.
+    Credentials may be sent to the same origin, and to the same host over https if `origin` uses http.
     """
     try:
         parts = urlsplit(urljoin(f"{origin.scheme}://{origin.host_field}{path}", location))
@@ -137,7 +137,7 @@ def redirected(origin: Origin, path: str, location: str) -> tuple[Origin, str] |
 
 @lru_cache(maxsize=64)
 def _head_start(line: tuple[str, str], method: str, path: str, headers: tuple[tuple[str, str], ...]) -> bytes:
-    """Return the head of a request up to its Content-Length. Cached: most requests to an upstream share it."""
+    """Return the head of a request up to its Content-Length. It is cached, because most requests share it."""
     before, after = line
     lines = [f"{_checked_method(method)} {before}{_checked_path(path)}{after}"]
     is_identity = True
@@ -177,13 +177,13 @@ def _checked_name(name: str) -> str:
 
 
 def check_header(name: str, value: str) -> None:
-    """Raise ValueError for a header that cannot be sent. The message does not contain the value."""
+    """Raise ValueError if a header cannot be sent. The error message does not contain the header's value."""
     _checked_name(name)
     _check_value(name, value)
 
 
 def _check_value(name: str, value: str) -> None:
-    """Raise ValueError for an invalid header value. The message does not contain the value, which may be a secret."""
+    """Raise ValueError for an invalid header value. The error message omits the value, which may be a secret."""
     if any((character < " " and character != "\t") or character == "\x7f" for character in value):
         raise ValueError(f"the value of the header {name!r} contains a control character")
     if any(character > "\xff" for character in value):

@@ -1,10 +1,11 @@
-"""Connections that carry one exchange at a time, and a pool per origin that keeps them alive between exchanges.
+"""Connections that carry one request at a time, and a pool per origin that keeps them alive between requests.
 
-A connection is busy from `exchange` until its response is complete, failed or closed; then it returns to the pool as
-idle, or it is aborted. Its slot in the pool is freed when the transport reports that the connection is lost.
+A connection is busy from the call to `exchange` until its response is complete, failed or closed. Then it returns to
+the pool as idle, or it is aborted. Its slot in the pool is freed when the transport reports that the connection is
+lost.
 
-Each connection has one timer, which is never postponed: a wait only stores its deadline, and a timer that fires early
-re-arms itself. So a busy connection sets a timer every half minute instead of for every read.
+Each connection has one timer, which is never postponed: a wait only stores its deadline, and a timer that fires before
+the deadline is set again. So a busy connection sets a timer every half minute, not for every read.
 """
 
 import asyncio
@@ -26,11 +27,11 @@ SLICE = 256 * 1024
 """Bodies larger than SINGLE_WRITE are written in slices of this size, so that the transport holds no second copy."""
 
 SLACK = 0.001
-"""A deadline closer than this many seconds counts as passed, because event loops round timers to milliseconds."""
+"""A deadline less than this many seconds away counts as passed, because event loops round timers to milliseconds."""
 
 
 class PooledConnection(asyncio.Protocol):
-    """One keep-alive connection, with the response that it is receiving."""
+    """One keep-alive connection, and the response that it is receiving."""
 
     __slots__ = (
         "_deadline",
@@ -143,7 +144,7 @@ class PooledConnection(asyncio.Protocol):
         return self._transport is not None
 
     def expect(self, seconds: float) -> None:
-        """Set the deadline of the current wait, this many seconds from now."""
+        """Set the deadline of the current wait to `seconds` from now."""
         deadline = self._deadline = self._loop.time() + seconds
         if deadline < self._timer_at:
             self._arm(deadline)
@@ -163,7 +164,7 @@ class PooledConnection(asyncio.Protocol):
             self._transport.abort()
 
     def shut(self) -> None:
-        """Drop the connection because the client is closed, and fail its response."""
+        """Drop the connection because the HTTP client is being closed, and fail the response it was receiving."""
         self._fail("reset", "was disconnected: the HTTP client is closing")
 
     # ── asyncio.Protocol ──
@@ -347,7 +348,7 @@ class PooledConnection(asyncio.Protocol):
 
 
 Turn = asyncio.Future[PooledConnection | PipeError | None]
-"""A caller's place in the queue. It resolves to a connection, an error, or None for a free slot."""
+"""A future for a caller in the queue. It resolves to a connection, an error, or None for a free slot."""
 
 
 class Pool:
@@ -403,7 +404,7 @@ class Pool:
                 return connection
 
     async def acquire_fresh(self, timeouts: Timeouts) -> PooledConnection:
-        """Return a new connection for a retry, after dropping the idle ones, which may be dead as well."""
+        """Return a new connection for a retry. First drop the idle connections, which may be dead as well."""
         while self._idle:
             self._idle.pop().abort()
         return await self.acquire(timeouts)
@@ -454,7 +455,7 @@ class Pool:
             self._forget(connection)
 
     async def _queue(self, timeouts: Timeouts) -> PooledConnection | None:
-        """Wait for a connection and return it, or None for a free slot, in which the caller must dial."""
+        """Wait for a connection and return it. If a slot becomes free instead, return None; the caller must dial."""
         loop = asyncio.get_running_loop()
         turn: Turn = loop.create_future()
         message = f"all {self._limit} connections to {self._where} are busy"
@@ -475,7 +476,7 @@ class Pool:
         return given
 
     def _return(self, given: PooledConnection | PipeError | None) -> None:
-        """Pass on a connection or slot that was assigned to a caller at the moment when the caller was cancelled."""
+        """Pass on a connection or slot whose caller was cancelled at the moment when it was assigned."""
         if given is None:
             self._free_slot()
         elif isinstance(given, PooledConnection) and given.is_alive:

@@ -23,7 +23,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
 class Origin(NamedTuple):
     """The scheme, host and port of an upstream. IPv6 hosts are written without brackets.
 
-    This is a tuple because it is used as a dictionary key for every request, and tuples are hashed in C.
+    This is a tuple, which is hashed in C, because every request uses it as a dictionary key.
     """
 
     scheme: Literal["http", "https"]
@@ -47,7 +47,7 @@ class Origin(NamedTuple):
 
     @property
     def host_field(self) -> str:
-        """The value of the Host header. It contains the port only if that is not the default port."""
+        """The value of the Host header. It contains the port unless that is the scheme's default port."""
         return self._bracketed if self.port == DEFAULT_PORTS[self.scheme] else self.authority
 
     @property
@@ -64,7 +64,7 @@ class Proxy:
 
     @classmethod
     def parse(cls, url: str) -> "Proxy":
-        """Parse a proxy URL; the default scheme is http. Errors do not quote the URL, which may contain a password."""
+        """Parse a proxy URL. The default scheme is http. Errors do not quote the URL, which may contain a password."""
         parts = _split(url if "://" in url else f"http://{url}", secret=True)
         if parts.username is None:
             return cls(_origin_of(parts))
@@ -127,7 +127,7 @@ class UpstreamRoute:
 async def dial(
     connection: asyncio.Protocol, route: UpstreamRoute, tls: Callable[[], ssl.SSLContext], handshake_timeout: float
 ) -> None:
-    """Connect `connection` to an upstream, through the proxy of the route if there is one.
+    """Connect `connection` to an upstream, through the route's proxy if there is one.
 
     Raise PipeError with phase "connect" if that fails.
     """

@@ -1,8 +1,8 @@
-"""An HTTP response: its head, its body as it arrives, and the errors of both.
+"""An HTTP response: its head, its body as it arrives, and errors.
 
-A response has two sides. The connection feeds it (`begin`, `chunks`, `finish`, `fail`); one reader consumes it (`take`,
-`chunk`, `read`, `close`), so a single future is enough to synchronise them. Data is decompressed only when it is taken,
-in parts of bounded size, so that a decompression bomb cannot fill the memory.
+A response has two sides. The connection feeds it (`begin`, `chunks`, `finish`, `fail`), and one reader consumes it
+(`take`, `chunk`, `read`, `close`). A single future is enough to synchronise them. Data is decompressed only when it is
+read, in parts of bounded size, so that a decompression bomb cannot fill the memory.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ Reason = Literal["refused", "dns", "tls", "timeout", "reset", "protocol", "too_l
 Fields = list[tuple[bytes, bytes]]
 
 HIGH_WATER = 256 * 1024
-"""If more bytes than this wait for the reader, reading from the socket pauses."""
+"""If more than this many bytes wait for the reader, reading from the socket pauses."""
 
 MAX_DECODED = 256 * 1024
 """Maximum number of bytes that a decoder returns per call."""
@@ -25,7 +25,7 @@ _NOTHING: Mapping[bytes, bytes] = {}
 
 
 class PipeError(Exception):
-    """A network operation failed in this phase and for this reason. `message` is meant for the user.
+    """A network operation failed. `phase` and `reason` classify the failure, `message` is meant for the user.
 
     `sent` says whether the upstream may have received any part of the request. If so, a retry may make the upstream
     process the request twice.
@@ -91,7 +91,7 @@ class HttpResponse:
         self.buffered = 0
         """How many bytes have arrived since the reader last took data."""
         self.chunks = chunks
-        """The parts of the body that have not been taken yet. The connection appends to them."""
+        """The parts of the body that the reader has not taken yet. The connection appends new parts."""
         self._source: ResponseSource | None = source
         self._where = source.where
         self._loop = loop
@@ -124,7 +124,7 @@ class HttpResponse:
         return tuple([(named, value.decode("latin-1")) for name, value in self._fields if (named := names[name])])
 
     def take(self) -> bytes:
-        """Return the data that has arrived since the last call, without waiting. b"" does not mean the end."""
+        """Return the data that has arrived since the last call, without waiting. After b"", more data may follow."""
         if self._is_plain:
             return self._drain() if self.chunks else b""
         if self._decoder is None:
@@ -138,7 +138,7 @@ class HttpResponse:
         return self._take_decoded(self._decoder)
 
     async def chunk(self) -> bytes:
-        """Wait for data and return all that has arrived since the last call, or b"" at the end of the body."""
+        """Wait for data and return all data that has arrived since the last call, or b"" at the end of the body."""
         while not (data := self.take()):
             if self._ended:
                 self._check_end()
@@ -177,13 +177,13 @@ class HttpResponse:
         self.fail(PipeError("body", "reset", f"the response of {self._where} was closed by its reader", sent=True))
 
     def release(self, grace: float = 1.0) -> None:
-        """Stop reading, but give the body `grace` seconds to end, so that the connection can be reused."""
+        """Stop reading. If the body ends within `grace` seconds, the connection is reused, otherwise it is aborted."""
         source, self._source = self._source, None
         if source is not None:
             self._loop.call_later(grace, self._abort_unless_ended, source)
 
     def news(self, seconds: float) -> asyncio.Future[None]:
-        """Return a future that resolves when the response changes. If that takes over `seconds`, the response fails.
+        """Return a future that resolves at the next change of the response. It fails if that takes over `seconds`.
 
         A caller that is cancelled while awaiting the future must call `close`.
         """
@@ -202,7 +202,7 @@ class HttpResponse:
 
     @property
     def is_framed(self) -> bool:
-        """Whether the head says where the body ends. Otherwise the body ends with the connection."""
+        """Whether the head says where the body ends. If not, the body ends when the connection is closed."""
         return b"content-length" in self._first or b"transfer-encoding" in self._first
 
     def begin(self, status: int, fields: Fields, first: Mapping[bytes, bytes]) -> None:
@@ -222,7 +222,7 @@ class HttpResponse:
             self.wake()
 
     def fail(self, error: PipeError) -> None:
-        """Set an error. It is raised in the reader after the data that arrived before it."""
+        """Set an error. It is raised in the reader once the reader has taken the data that arrived before the error."""
         self.error = error
         self.finish()
 
@@ -301,7 +301,7 @@ class _Inflate:
         return self._inflate is not None and self._inflate.eof
 
     def decode(self, data: bytes) -> bytes:
-        """Return up to `MAX_DECODED` bytes of decoded data. If `needs_input` is then False, call again with b""."""
+        """Return up to `MAX_DECODED` bytes of decoded data. While `needs_input` is False, call again with b""."""
         inflate = self._inflate
         if inflate is None:
             # The standard requires the zlib format (low nibble of the first byte is 8); some servers send raw deflate.

@@ -1,5 +1,5 @@
 """Two-way HTTP/2 streams to upstreams, on top of the h2 library.
 
-This package supports only the client role, and only POST requests whose body continues while the response arrives.
+This package supports only the client role, and only POST requests, whose body may continue while the response arrives.
 Ordinary requests use `net.client`.
 """

@@ -1,9 +1,9 @@
 """The HTTP/2 client: opens two-way streams, many per connection.
 
 `Http2Client.open` returns as soon as the head of the request is queued, because some upstreams send the head of their
-response only after the first message. No redirect is followed and nothing is retried. Every failure is a `PipeError`.
-Phase "connect" with reason "protocol" means that the upstream does not speak HTTP/2. If `sent` is False, the upstream
-has not begun to process the request, and it may be sent again.
+response only after they have received the first message. No redirect is followed and nothing is retried. Every failure
+is a `PipeError`. Phase "connect" with reason "protocol" means that the upstream does not speak HTTP/2. If `sent` is
+False, the upstream has not begun to process the request, and the request may be sent again.
 
 An https upstream is offered only HTTP/2 in the TLS handshake (ALPN); with an http upstream, HTTP/2 is assumed (prior
 knowledge).
@@ -35,9 +35,9 @@ _OWN_FIELDS = frozenset(("connection", "host", "keep-alive", "proxy-connection",
 class Http2Client:
     """Opens streams to any number of origins over pooled connections. It belongs to one event loop.
 
-    A connection with open streams that receives nothing for `ping_after` seconds is pinged, and dropped if nothing
-    arrives within `ping_wait`. A slow reader blocks its own stream after `stream_window` bytes, and the connection only
-    when all its streams together hold `connection_window` bytes.
+    If a connection with open streams receives nothing for `ping_after` seconds, it is pinged. If nothing arrives within
+    `ping_wait` seconds after that, it is dropped. A slow reader blocks its own stream when `stream_window` bytes are
+    unread. The whole connection is blocked only when all its streams together have `connection_window` unread bytes.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Http2Client:
     ) -> Http2Stream:
         """Begin a POST request without waiting for the response. The caller must close the returned stream.
 
-        Raise PipeError if that fails, or ValueError if the path or a header is not valid.
+        Raise PipeError if the connection fails, or ValueError if the path or a header is not valid.
         """
         fields = _build_head(origin, path, headers)
         pool = self._pools.get(origin) or self._open_pool(origin)

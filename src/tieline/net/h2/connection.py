@@ -1,8 +1,8 @@
 """An HTTP/2 connection in the client role, with many two-way streams.
 
-h2 keeps the protocol state; this class reads frames, owns the streams and decides when the connection ends. A window
-update is sent when a reader has taken the data, so that a slow reader blocks only its own stream until the window of
-the whole connection is used up.
+The library h2 keeps the protocol state. `Http2ClientConnection` reads frames, owns the streams and decides when the
+connection ends. A window update is sent only after a reader has taken the data. So a slow reader blocks only its own
+stream, until the window of the whole connection is used up.
 
 One timer per connection serves three purposes: it closes a connection without streams after a while, pings a silent
 connection with streams, and drops a connection that does not reply to the ping.
@@ -36,15 +36,15 @@ from tieline.net.h2.stream import SLACK, Http2Stream
 from tieline.net.h2.writer import Http2Writer
 
 DEFAULT_WINDOW = 65535
-"""The initial connection window of HTTP/2, in bytes. Settings cannot make it smaller."""
+"""The initial connection window of HTTP/2, in bytes. SETTINGS frames cannot change it."""
 
 MAX_HEADER_BYTES = 64 * 1024
 
 MAX_EARLY = 1024 * 1024
-"""How many bytes are accepted from a tunnel before `connection_made` is called."""
+"""Maximum number of bytes that are kept if a tunnel delivers data before it calls `connection_made`."""
 
 LAST_STREAM_ID = 20_001
-"""A connection is replaced after ten thousand streams, because h2 keeps state for every one of them."""
+"""Number of the last stream on a connection. After 10,000 streams it is replaced, because h2 keeps state for each."""
 
 CLOSE_TIMEOUT = 1.0
 """Seconds that a closing connection has to send its last frames before it is aborted."""
@@ -79,9 +79,9 @@ class Http2ClientConnection(asyncio.Protocol):
         self.where = where
         self.is_alive = False
         self.is_settled = False
-        """Whether the peer has sent its SETTINGS, with the number of streams it allows."""
+        """Whether the peer has sent its SETTINGS, which contain the number of streams it allows."""
         self.is_leaving = False
-        """Whether no new streams may be opened."""
+        """Whether the connection accepts no new streams because it is about to be closed."""
         self.failure: PipeError | None = None
         self._config = config
         self._on_room = on_room
@@ -106,7 +106,7 @@ class Http2ClientConnection(asyncio.Protocol):
 
     @property
     def room(self) -> int:
-        """How many more streams may be opened now. Until the peer has sent its SETTINGS, only one may be open."""
+        """How many more streams may be opened now. Until the peer has sent its SETTINGS, only one stream is allowed."""
         if self.is_leaving or not self.is_alive:
             return 0
         limit = min(self._config.streams, self._h2.remote_settings.max_concurrent_streams) if self.is_settled else 1
@@ -114,7 +114,7 @@ class Http2ClientConnection(asyncio.Protocol):
 
     @property
     def expected_room(self) -> int:
-        """How many more streams the connection can be expected to take once the peer has sent its SETTINGS."""
+        """How many more streams can probably be opened on a new connection after the peer has sent its SETTINGS."""
         is_new = self.is_alive and not (self.is_settled or self.is_leaving)
         return self._config.streams - len(self._streams) if is_new else 0
 
@@ -137,7 +137,7 @@ class Http2ClientConnection(asyncio.Protocol):
             self._transport.abort()
 
     def shut(self) -> None:
-        """Drop the connection because the client is closed, and fail its streams."""
+        """Drop the connection because the HTTP client is being closed, and fail its streams."""
         self._fail("reset", "was disconnected: the HTTP/2 client is closing")
         self.abort()
 
@@ -148,7 +148,7 @@ class Http2ClientConnection(asyncio.Protocol):
         self._writer.push(stream)
 
     def credit(self, stream: Http2Stream, size: int) -> None:
-        """Count bytes of a stream as consumed. Once a quarter of its window is consumed, send a window update."""
+        """Count `size` bytes of a stream as consumed. Send a window update for every quarter of the stream's window."""
         stream.consumed += size
         if stream.consumed >= self._config.stream_window // 4 and not (stream.is_over or stream.is_gone):
             self._writer.grant(stream.number, stream.consumed)
@@ -281,7 +281,7 @@ class Http2ClientConnection(asyncio.Protocol):
             stream.wake()
 
     def _receive_unwanted(self, number: int, size: int) -> None:
-        """Handle data for a stream that is closed or not ready. The data still counts against the connection window."""
+        """Handle data for a stream that does not expect any. It still counts against the connection's window."""
         if not number & 1 or number > self._h2.highest_outbound_stream_id:
             raise ProtocolError("data for a stream that was never opened")
         stream = self._streams.get(number)
@@ -370,7 +370,7 @@ class Http2ClientConnection(asyncio.Protocol):
             self._loop.call_soon(self._leave)
 
     def _leave(self) -> None:
-        """Send GOAWAY and close the connection, if there are no streams."""
+        """If there are no streams, send GOAWAY and close the connection."""
         if self.is_alive and not self._streams:
             self._h2.close_connection()
             self._close()

@@ -1,8 +1,8 @@
 """The HTTP/2 frames that are parsed and built here instead of by h2: DATA, WINDOW_UPDATE and GOAWAY.
 
-h2 keeps the state of a connection, its header compression and its settings. But it takes about ten times as long as
-this module to parse a DATA frame, and after a GOAWAY it rejects all data although accepted streams continue. Therefore
-these frames bypass h2.
+h2 manages the state of a connection, its header compression and its settings. But it takes about ten times as long as
+this module to parse a DATA frame, and after a GOAWAY it rejects all data, even for streams that the peer will still
+complete. Therefore these frames bypass h2.
 """
 
 import re
@@ -29,7 +29,7 @@ HEAD_SIZE: Final = HEAD.size
 NUMBER_MASK: Final = 0x7FFFFFFF
 
 MAX_FRAME: Final = 16384
-"""The default maximum frame size, which our settings do not change."""
+"""The default maximum frame size in bytes, which the gateway's settings do not change."""
 
 _WINDOW_UPDATE = Struct(">HBBBLL")
 STATUS_LINE_SIZE: Final = len("HTTP/1.1 200")
@@ -67,7 +67,7 @@ def read_goaway(payload: bytes) -> tuple[int, int, str]:
 
 
 def error_name(code: int) -> str:
-    """Return the name of an HTTP/2 error code, for messages."""
+    """Return the name of an HTTP/2 error code, for use in messages."""
     try:
         return ErrorCodes(code).name.lower().replace("_", " ").replace("http 1 1", "HTTP/1.1")
     except ValueError:

@@ -1,8 +1,8 @@
-"""The HTTP/2 connections of one origin: assigns new streams to them and dials more when needed.
+"""The HTTP/2 connections to one origin: assigns new streams to them and dials more when needed.
 
 Streams are opened on the oldest connection with room, so that the other connections can become idle and close. Callers
-that find no room wait in a fair queue. Another connection is dialled when more callers wait than the connections being
-opened are expected to carry. A failed dial fails all waiting callers.
+that find no room wait in a fair queue. If more callers wait than the connections that are being opened can probably
+serve, another connection is dialled. If a dial fails, all waiting callers fail.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ Turn = asyncio.Future[Http2Stream | PipeError]
 
 
 class PendingOpen(NamedTuple):
-    """A caller that waits for room, and the stream to open for it."""
+    """A caller that waits for a connection with room, and the request for which a stream is to be opened."""
 
     turn: Turn
     fields: Fields
@@ -92,7 +92,7 @@ class Http2Pool:
         return given
 
     def _serve(self) -> None:
-        """Open streams for waiting callers on connections with room, and dial connections for callers that remain."""
+        """Open streams for waiting callers on connections with room. Dial more connections if callers still wait."""
         if not self._waiters:
             return
         for connection in self._connections:
@@ -165,7 +165,7 @@ class Http2Pool:
     # ── errors ──
 
     def _explained(self, error: PipeError) -> PipeError:
-        """Return a clearer error if the TLS handshake failed because only HTTP/2 was offered."""
+        """Return a clearer error if the TLS handshake failed because the upstream does not support HTTP/2."""
         cause = error.__cause__
         if isinstance(cause, ssl.SSLError) and "no application protocol" in str(cause).lower().replace("_", " "):
             message = f"{self._where} does not support HTTP/2: it rejected the TLS handshake"
@@ -182,7 +182,7 @@ class Http2Pool:
 
 
 def closed_error(where: str) -> PipeError:
-    """Return the error for a request to a closed client."""
+    """Return the error for a request that was made after the HTTP client was closed."""
     return PipeError("connect", "busy", f"{where} was not contacted: the HTTP/2 client is closed", sent=False)
 
 
@@ -192,7 +192,7 @@ def _settle(turn: Turn, given: PipeError) -> None:
 
 
 def _take_back(turn: Turn) -> None:
-    """Close the stream if one was opened for a caller that was cancelled at the same moment."""
+    """If a stream was opened for a caller that was cancelled at the same moment, close the stream."""
     if turn.done() and not turn.cancelled():
         given = turn.result()
         if isinstance(given, Http2Stream):

@@ -1,8 +1,8 @@
 """A two-way HTTP/2 stream.
 
-A stream has two sides. The connection feeds it (`begin`, `finish`, `fail`) and takes its outgoing data; its users send,
-read and close. There is one reader. Any number of tasks may send: each message is sent whole and in order, even if its
-sender is cancelled while waiting. A reader that is cancelled or times out may read again.
+A stream has two sides. The connection feeds it (`begin`, `finish`, `fail`) and takes its outgoing data. Its users send,
+read and close. There is one reader, but any number of tasks may send. Each message is sent whole and in order, even if
+its sender is cancelled while waiting. A reader that is cancelled or times out may read again.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from typing import Protocol
 from tieline.net.client.response import Fields, Phase, PipeError, Reason, Timeouts
 
 MAX_BACKLOG = 64 * 1024 * 1024
-"""How many bytes may be queued in a stream, apart from the message that is being sent."""
+"""Maximum number of bytes that may be queued in a stream. If none are queued, a message may be larger."""
 
 SLACK = 0.001
-"""A deadline closer than this many seconds counts as passed, because event loops round timers to milliseconds."""
+"""A deadline less than this many seconds away counts as passed, because event loops round timers to milliseconds."""
 
 
 class StreamConnection(Protocol):
@@ -64,20 +64,20 @@ class Http2Stream:
     ) -> None:
         self.number = number
         self.code = 0
-        """The status of the response, 0 until its head has arrived."""
+        """The HTTP status of the response; 0 until its head has arrived."""
         self.error: PipeError | None = None
         self.incoming = bytearray()
         self.outgoing: list[memoryview] = []
         self.queued = 0
         self.sent = 0
         self.unacknowledged = 0
-        """How many bytes were received for which no window update has been sent yet."""
+        """The number of received bytes for which no window update has been sent yet."""
         self.consumed = 0
         """How many of the unacknowledged bytes the reader has taken."""
         self.is_over = False
         """Whether the response is complete."""
         self.is_ending = False
-        """Whether the request ends after the queued data."""
+        """Whether the request is to end after the queued data."""
         self.is_ended = False
         self.is_gone = False
         """Whether the connection has forgotten this stream."""
@@ -119,9 +119,9 @@ class Http2Stream:
         return _decoded(self._trailers)
 
     async def chunk(self, idle: float | None = None) -> bytes:
-        """Wait for data and return all that has arrived since the last call, or b"" at the end of the response.
+        """Wait for data and return all data that has arrived since the last call, or b"" at the end of the response.
 
-        `idle` replaces `Timeouts.idle` for this call. With `inf` only a dead connection ends the wait.
+        `idle` replaces `Timeouts.idle` for this call. If it is `inf`, the wait has no timeout.
         """
         while not self.incoming:
             if self.is_over:
@@ -140,8 +140,8 @@ class Http2Stream:
     async def send(self, data: bytes) -> None:
         """Send the next bytes of the request, and return once all of them have been passed to the transport.
 
-        If the peer accepts nothing for `Timeouts.idle` seconds, the stream fails: a message that was sent in part
-        cannot be taken back.
+        If the peer accepts nothing for `Timeouts.idle` seconds, the whole stream fails, because a message that was sent
+        in part cannot be taken back.
         """
         if self.error is not None:
             raise self.error
@@ -164,7 +164,7 @@ class Http2Stream:
             self._connection.push(self)
 
     def close(self) -> None:
-        """Reset the stream unless it is complete. Pending calls fail. This never raises an exception."""
+        """Reset the stream unless it is complete. Calls that are waiting fail. This never raises an exception."""
         if not self.is_gone:
             self._connection.cancel(self)
         if self.incoming:
@@ -176,7 +176,7 @@ class Http2Stream:
 
     @property
     def has_more(self) -> bool:
-        """Whether data or the end of the request waits to be sent."""
+        """Whether data, or the end of the request, is still to be sent."""
         return not self.is_gone and bool(self.outgoing or (self.is_ending and not self.is_ended))
 
     def next_piece(self, limit: int) -> bytes | memoryview:
@@ -207,7 +207,7 @@ class Http2Stream:
         self.wake()
 
     def fail(self, error: PipeError) -> None:
-        """End the stream with an error. It is raised in the reader after the data that arrived before it."""
+        """End the stream with an error. The reader first receives the data that arrived before it, then the error."""
         self.is_gone = True
         if self.error is None:
             self.error = error
@@ -231,14 +231,17 @@ class Http2Stream:
             waiter.set_result(True)
 
     def progress(self) -> None:
-        """Wake the senders whose data was sent, or all of them after an error."""
+        """Wake the senders whose data has been sent, or all senders after an error."""
         while self._senders and (self.error is not None or self._senders[0][0] <= self.sent):
             waiter = self._senders.pop(0)[1]
             if not waiter.done():
                 waiter.set_result(None)
 
     def failure(self, reason: Reason, complaint: str, *, sent: bool = True, phase: Phase | None = None) -> PipeError:
-        """Return an error for this stream. `phase` defaults to the current phase of the stream."""
+        """Return an error for this stream. `complaint` completes its message, which begins with the name of the peer.
+
+        `phase` defaults to the current phase of the stream.
+        """
         phase = phase or ("body" if self.code else "first_byte")
         return PipeError(phase, reason, f"{self._connection.where} {complaint}", sent=sent)
 
@@ -256,7 +259,7 @@ class Http2Stream:
             self._waiter = None
 
     def _expect(self, seconds: float) -> None:
-        """Set the deadline of a wait. A running timer is postponed only when it fires, so most waits set no timer."""
+        """Set the deadline of a wait. A timer that is already running is set again only after it has fired."""
         self._deadline = deadline = self._loop.time() + seconds
         if deadline < self._timer_at:
             if self._timer is not None:

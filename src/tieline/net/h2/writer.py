@@ -13,7 +13,7 @@ from tieline.net.h2 import frames as frames
 from tieline.net.h2.stream import Http2Stream
 
 MAX_UNREAD = 4 * 1024 * 1024
-"""How many bytes of replies (acknowledgements, window updates) may wait for a peer that sends but does not read."""
+"""Maximum number of bytes (acknowledgements, window updates) that may wait for a peer that sends but does not read."""
 
 
 class Http2Writer:
@@ -23,7 +23,7 @@ class Http2Writer:
         self, h2: H2Connection, window: int, on_done: Callable[[Http2Stream], None], on_not_reading: Callable[[], None]
     ) -> None:
         self.unacknowledged = 0
-        """How many bytes were received on the connection for which no window update has been sent yet."""
+        """The number of bytes received on the connection for which no window update has been sent yet."""
         self._h2 = h2
         self._window = window
         self._on_done = on_done
@@ -60,7 +60,7 @@ class Http2Writer:
         self._blocked.pop(stream.number, None)
 
     def pump(self) -> None:
-        """Let blocked streams take turns until none of them can send."""
+        """Let blocked streams send in turn until none of them can send any more."""
         has_moved = True
         while has_moved and self._blocked and self._transport is not None and not self._is_full:
             has_moved = False
@@ -75,7 +75,7 @@ class Http2Writer:
         self._is_full = True
 
     def resume(self) -> None:
-        """Continue after the transport's buffer has drained."""
+        """Continue sending after the transport's buffer has drained."""
         self._is_full = False
         self._unread = 0
         self.pump()
@@ -83,7 +83,7 @@ class Http2Writer:
     # ── receive windows ──
 
     def credit(self, size: int) -> None:
-        """Count bytes as consumed. Once a quarter of the connection's window is consumed, send a window update."""
+        """Count `size` bytes as consumed. Send a window update for every quarter of the connection's window."""
         self._consumed += size
         if self._consumed >= self._window // 4:
             self.grant(0, self._consumed)
@@ -98,7 +98,7 @@ class Http2Writer:
     # ── writing ──
 
     def flush_soon(self) -> None:
-        """Flush at the end of this iteration of the event loop."""
+        """Arrange for all queued bytes to be written at the end of this iteration of the event loop."""
         if not self._is_flushing:
             self._is_flushing = True
             self._loop.call_soon(self.flush)

@@ -36,7 +36,8 @@ class Exit:
 def on_exit(process: subprocess.Popen[bytes], callback: Callable[[], None]) -> Callable[[], None]:
     """Call `callback` once when a process has exited. Return a function that cancels the callback.
 
-    On systems with pidfd or waitid the process is not reaped before the callback, so its pid cannot be reused yet.
+    On systems with pidfd or waitid, the process is not reaped before the callback is called, so that its pid cannot be
+    reused until then.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -60,7 +61,7 @@ def on_exit(process: subprocess.Popen[bytes], callback: Callable[[], None]) -> C
 
 
 async def reaped(process: subprocess.Popen[bytes] | None) -> None:
-    """Wait for a process that is about to exit, kill it after REAP_TIMEOUT, and reap it."""
+    """Wait for a process that is about to exit, and reap it. Kill it if it has not exited after REAP_TIMEOUT."""
     if process is None or process.poll() is not None:
         return
     ended = asyncio.Event()
@@ -76,7 +77,7 @@ async def reaped(process: subprocess.Popen[bytes] | None) -> None:
 
 
 def reap_now(process: subprocess.Popen[bytes] | None) -> None:
-    """Reap a process that is about to exit. This blocks the event loop for milliseconds, in the worst case a second."""
+    """Reap a process that is about to exit. This blocks the event loop for milliseconds, at worst for a second."""
     if process is not None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=1)

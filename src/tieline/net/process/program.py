@@ -1,7 +1,7 @@
-"""A child process as a byte stream: standard input, standard output, and a guaranteed end.
+"""A child process as a byte stream: its standard input and output, and a guarantee that it is ended.
 
 A program runs in a process group of its own, with exactly the environment that the caller passes. Its standard error is
-always read, so that the program never blocks on it, and the last part is kept.
+always read, so that the program never blocks on it, and the last part of it is kept.
 
 Guarantees about the end of a program:
 
@@ -32,13 +32,13 @@ from tieline.net.process.watchdog import ProcessGroup
 __all__ = ["Exit", "Process", "ProcessError", "StopTimeouts"]
 
 HIGH_WATER = 256 * 1024
-"""If more bytes of output than this are unread, reading from the program pauses."""
+"""If more than this many bytes of output are unread, reading from the program pauses."""
 
 STRAGGLER_TIMEOUT = 0.5
-"""Seconds after the exit of a program at which its output is closed and the processes it left behind are killed."""
+"""Seconds between the exit of a program and the moment when its output is closed and its other processes are killed."""
 
 MAX_STDERR = 64 * 1024
-"""How many bytes of the standard error are kept by default."""
+"""Number of bytes of a program's standard error that are kept by default."""
 
 Reason = Literal["not_found", "not_executable", "no_folder", "failed", "ended", "timeout"]
 
@@ -89,7 +89,7 @@ class Process:
     async def start(cls, argv: Sequence[str], *, env: Mapping[str, str], cwd: str, tail: int = MAX_STDERR) -> "Process":
         """Start a program, which is looked up on the PATH of `env`. Raise ProcessError if that fails.
 
-        `tail` is how many bytes of its standard error to keep.
+        `tail` is the number of bytes of its standard error to keep.
         """
         processes = await _spawn(argv, env, cwd)
         process = cls(Path(argv[0]).name, processes, tail)
@@ -117,7 +117,7 @@ class Process:
     # ── input and output ──
 
     async def send(self, data: bytes, within: float = 60) -> None:
-        """Wait until there is room in the pipe, then write a whole message. If cancelled while waiting, write nothing.
+        """Wait until there is room in the pipe, then write a whole message. If cancelled before that, write nothing.
 
         Raise ProcessError if the program has ended or does not read its input for `within` seconds.
         """
@@ -174,7 +174,7 @@ class Process:
         return self._ended.done()
 
     def _kill(self) -> None:
-        """Kill all processes without awaiting anything, for use after a cancellation."""
+        """Kill all processes without awaiting anything. This is used after a cancellation."""
         if not self._ended.done():
             self._processes.kill()
             reap_now(self._processes.popen)
@@ -216,7 +216,7 @@ class Process:
             self._finish()
 
     def _exited(self) -> None:
-        """Handle the exit of the program itself: end the processes it left behind."""
+        """Handle the exit of the program itself: end the processes that it has left behind."""
         self._has_exited = True
         self._processes.exited()
         if self._stdout.is_ended and self._stderr.is_ended:

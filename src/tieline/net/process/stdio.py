@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import IO, cast
 
 HIGH_WATER = 256 * 1024
-"""If more written bytes than this wait for the program to read them, writing pauses."""
+"""If more than this many bytes wait for the program to read them, writing pauses."""
 
 
 class StdinPipe(asyncio.BaseProtocol):
@@ -78,7 +78,7 @@ class OutputPipe(asyncio.Protocol):
 
     def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self.is_ended = False
-        """Whether there will be no more data."""
+        """Whether the output has ended, so that no more data will arrive."""
         self._on_data = on_data
         self._on_end = on_end
         self._transport: asyncio.ReadTransport | None = None

@@ -1,8 +1,9 @@
 """A program and all its descendants, including those that moved to another session (Linux).
 
 The program is started by a warden, a small process (see `warden.py`) that becomes the parent of every orphan. A socket
-connects the gateway to the warden: a byte through the socket terminates or kills all descendants. Closing the socket
-also ends them, which happens when the gateway dies. The warden exits when no descendant is left.
+connects the gateway to the warden: a byte sent through it makes the warden terminate or kill all descendants. The
+warden also ends them when the socket is closed, for example because the gateway has died. It exits when no descendant
+is left.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ class ProcessTree:
 
     def __init__(self, popen: subprocess.Popen[bytes], lifeline: socket.socket) -> None:
         self.popen = popen
-        """The process of the warden, with the standard streams of the program. It exits after all descendants."""
+        """The warden's process, but with the program's standard streams. It exits after all descendants."""
         self._lifeline = lifeline
         self._reported = b""
 
@@ -95,7 +96,7 @@ class ProcessTree:
         exits.reap_now(self.popen)
 
     async def _begin(self, entries: bytes) -> None:
-        """Send the encoded environment and wait until the warden reports that the program runs."""
+        """Send the encoded environment, and wait until the warden reports that the program is running."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(ConnectionError):
             await loop.sock_sendall(self._lifeline, entries)
@@ -124,7 +125,7 @@ class ProcessTree:
             self._lifeline.send(request)
 
     def _read_report(self) -> None:
-        """Read the lines that the warden has reported so far, without waiting."""
+        """Read the status lines that the warden has already sent, without waiting for more."""
         with contextlib.suppress(OSError):
             while more := self._lifeline.recv(4096):
                 self._reported += more

@@ -8,13 +8,13 @@ SIGTERM to all descendants, and `K` kills them. When the lifeline is closed, bec
 command is ended. If the lifeline is standard input, the command receives no input; otherwise all three standard streams
 belong to the command.
 
-These lines are written to STATUS: `group N`, the process group; `runs 1` when the command runs, or `error ERRNO` if it
-could not be started; and `exit N` or `signal N`, its result.
+These lines are written to STATUS: `group N`, the process group; `runs 1` when the command is running, or `error ERRNO`
+if it could not be started; and `exit N` or `signal N`, its result.
 
 When the command has exited or is to be ended, all its descendants receive SIGTERM, and SIGKILL after GRACE seconds. On
 Linux the command has a session of its own and orphans become children of this process (subreaper), so that descendants
-in other sessions are found as well. Elsewhere this process shares the process group with the command. As its last
-action it kills the group, including itself.
+in other sessions are found as well. On other systems this process shares the process group with the command, and as its
+last action it kills the group, including itself.
 
 The program must start fast and stay small, so it imports nothing from this project. It runs without site packages and
 is never imported.
@@ -30,7 +30,7 @@ import time
 
 PR_SET_CHILD_SUBREAPER = 36
 KILL_TIMEOUT = 5.0
-"""Seconds to wait for killed processes; one that hangs in the kernel may never exit."""
+"""Seconds to wait for killed processes to exit. A process that hangs in the kernel may never exit."""
 _ON_LINUX = sys.platform == "linux"
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -38,7 +38,7 @@ _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def main() -> None:
-    """Run the command that is given on the command line, and end its descendants."""
+    """Run the command in the arguments of this program, and end its descendants."""
     directory, lifeline, status, grace = *map(int, sys.argv[1:4]), float(sys.argv[4])
     os.set_inheritable(lifeline, False)
     os.set_inheritable(status, False)
@@ -113,7 +113,8 @@ class Warden:
     def become(self, command: list[str], environment: dict[bytes, bytes], nothing: int, failing: int) -> None:
         """Replace the child process with the command. This never returns.
 
-        `nothing` is an open descriptor of /dev/null; an error is reported to the descriptor `failing`.
+        `nothing` is an open descriptor of /dev/null. If the command cannot be started, the error is written to the
+        descriptor `failing`.
         """
         try:
             signal.set_wakeup_fd(-1)
@@ -153,7 +154,7 @@ class Warden:
             self.pause(0.05)
 
     def terminate(self) -> None:
-        """Send SIGTERM to all descendants, once to each: a second one makes some programs skip their cleanup."""
+        """Send SIGTERM to all descendants, but only once to each: a second signal makes some programs skip cleanup."""
         if not _ON_LINUX:
             os.killpg(0, signal.SIGTERM)
         for process in descendants():

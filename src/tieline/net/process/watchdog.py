@@ -1,8 +1,8 @@
 """A program whose process group is ended when the gateway dies, for systems on which `tree.py` does not work.
 
-A watchdog is a shell that reads from a pipe whose other end only the gateway holds. A line through the pipe dismisses
-the watchdog. If the pipe closes without such a line, the gateway has died: the watchdog sends SIGTERM to the group, and
-SIGKILL a second later. On a system without a shell there is no watchdog.
+A watchdog is a shell that reads from a pipe whose other end only the gateway holds. A line sent through the pipe
+dismisses the watchdog. If the pipe is closed without such a line, the gateway has died, and the watchdog sends SIGTERM
+to the group, and SIGKILL a second later. On a system without a shell there is no watchdog.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ class ProcessGroup:
 
     def __init__(self, popen: subprocess.Popen[bytes], watchdog: "Watchdog") -> None:
         self.popen = popen
-        """The process of the program. It is reaped after its group has ended."""
+        """The program's process. It is reaped after its group has ended."""
         self.pid = popen.pid
         self._watchdog = watchdog
 
@@ -66,7 +66,7 @@ class ProcessGroup:
         self._signal(signal.SIGKILL)
 
     def exited(self) -> None:
-        """Handle the exit of the program, which must not be reaped yet: terminate the other processes of its group."""
+        """Handle the exit of the program: terminate the other processes in its group. It must not have been reaped."""
         self.terminate()
 
     def conclude(self) -> int | None:
