@@ -1,10 +1,11 @@
 """The inbox API at `/api/inbox` and the permanent grants ("always") at `/api/rules`.
 
     GET    /api/inbox          {"version": 3, "items": […]}, items as in `core.inbox.inbox.PendingItem`
-    GET    /api/inbox/watch    the same as server-sent events, on every change; the client counts as a watcher
-    POST   /api/inbox/<id>     an answer with its `type`, or in short {"option": "allow"}, {"approved": false,
-                               "feedback": "…"}, {"action": "accept", "values": {…}}; a plan that offers options also
-                               takes {"option": "…"}
+    GET    /api/inbox/watch    the same as server-sent events, now and on every change; meanwhile the client counts as a
+                               person who watches the inbox
+    POST   /api/inbox/<id>     an answer with its `type`, or a short form: {"option": "allow"}, {"approved": false,
+                               "feedback": "…"}, {"action": "accept", "values": {…}}; a review of a plan that offers
+                               options also accepts {"option": "…"}
     GET    /api/rules          {"workspace": "…", "rules": [{"id": "…", "text": "…", "rule": {…}}]}
     DELETE /api/rules/<id>     revoke a grant
 

@@ -1,4 +1,4 @@
-"""OpenAI's other endpoints, such as embeddings. Requests are forwarded to the OpenAI-like upstream of their model."""
+"""OpenAI's other endpoints, such as embeddings. Requests are forwarded to the upstream that serves their model."""
 
 from collections.abc import Awaitable, Callable
 
@@ -23,7 +23,7 @@ ENDPOINTS = (
 
 
 def forwarding_endpoint(relay: Relay, endpoint: str) -> Callable[[Exchange], Awaitable[None]]:
-    """Return the HTTP endpoint that forwards requests for one of `ENDPOINTS`."""
+    """Return an HTTP endpoint that forwards requests for `endpoint`, which is one of `ENDPOINTS`."""
 
     async def serve(exchange: Exchange) -> None:
         content_type = exchange.header(b"content-type") or "application/json"
