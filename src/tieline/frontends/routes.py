@@ -18,12 +18,8 @@ from tieline.frontends.relay import Relay
 from tieline.frontends.status import Hello, StatusFrontend
 from tieline.wire import anthropic, openai_chat
 
-API_TYPES = {
-    "chat_completions": "/v1/chat/completions",
-    "responses": "/v1/responses",
-    "anthropic_messages": "/v1/messages",
-}
-"""The paths of the APIs that the list of models may mention. The list mentions only APIs that have a route."""
+API_TYPES = ("chat_completions", "responses", "anthropic_messages")
+"""The names of the served APIs in lists of models."""
 EDITOR_API_TYPES = ("chat_completions",)
 """The only API that is served below the base URL of Cursor's editor."""
 
