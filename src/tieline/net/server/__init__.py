@@ -1,5 +1,5 @@
 """The HTTP/1.1 server: a protocol class for uvicorn, the handling of one request and its response, and WebSockets.
 
-Nothing here knows the gateway's routes, keys or protocols above HTTP; those belong to `frontends`. uvicorn manages the
-listening sockets, the signals, and the start and stop of the server.
+The gateway's routes, its keys and the protocols above HTTP belong in `frontends`. uvicorn manages the listening sockets
+and the signals, and starts and stops the server.
 """

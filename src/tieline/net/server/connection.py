@@ -7,7 +7,7 @@ import struct
 from typing import cast
 
 LINGER_TIMEOUT = 15.0
-"""Seconds that a closing connection has to deliver its last bytes. Restarted as long as the client reads data."""
+"""Seconds that a closing connection may take to send its last bytes. The time restarts if the client has read data."""
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """SO_LINGER with a timeout of zero: closing drops unsent data and sends RST."""
@@ -17,8 +17,8 @@ class ClientConnection(asyncio.Protocol):
     """A client's connection, with at most one timeout at a time.
 
     A subclass defines how long the current wait may take (`timeout`) and what happens if it takes longer
-    (`on_timeout`). The timer is never postponed: it fires rarely, checks the time and re-arms itself, so ordinary
-    requests do not touch it.
+    (`on_timeout`). A new wait does not postpone the timer, which saves work for each request. A timer that fires too
+    early is only set again.
     """
 
     __slots__ = (
@@ -46,7 +46,7 @@ class ClientConnection(asyncio.Protocol):
         self.is_write_paused = False
         """Whether writing is paused, because the client reads more slowly than the server writes."""
         self.is_closing = False
-        """Whether all data has been written and only the end of the connection is awaited."""
+        """Whether the server has written all its data and only waits for the connection to end."""
         self._idle = idle
         self._is_read_paused = False
         self._drain_waiters: list[asyncio.Future[None]] = []
@@ -63,7 +63,7 @@ class ClientConnection(asyncio.Protocol):
         return self._idle
 
     def on_timeout(self) -> None:
-        """Handle a wait that took longer than `timeout`."""
+        """Handle a wait that took longer than `timeout` allows."""
         self.close()
 
     # ── called by the transport ──

@@ -1,4 +1,4 @@
-"""One request and its response on a server connection. The application handles them directly or through ASGI.
+"""One request and its response on a server connection. The application uses a `RequestCycle` directly or through ASGI.
 
 The head of a response is held back until the first part of the body, so that both are sent in one write.
 """
@@ -48,20 +48,20 @@ class CycleConnection(Protocol):
     done: asyncio.Future[None]
     """A completed future. Write methods return it if there is nothing to wait for."""
     user_refusal: str | None
-    """Why the application refuses this connection's user: empty if it does not, None before it has checked the user."""
+    """Why the application refuses this connection's user. Empty if it accepts the user; None before it decides."""
 
     @property
     def state(self) -> ServerState:
-        """The state that all connections of the server share."""
+        """The server's state, which all its connections share."""
 
     def on_body_taken(self) -> None:
-        """Read more of the request's body, because the application has taken the data that had arrived."""
+        """Continue to read the request's body, because the application has taken the data received so far."""
 
     async def drain(self) -> None:
         """Wait until the write buffer has room again or the connection is lost."""
 
     def on_response_complete(self, cycle: "RequestCycle") -> None:
-        """Continue with the next request."""
+        """Continue with the next request of the connection."""
 
     def on_response_failed(self, cycle: "RequestCycle") -> None:
         """Close the connection. If nothing was written yet, first send a response with status 500."""
@@ -77,7 +77,7 @@ class CycleConnection(Protocol):
 
 
 def closing_response(status: int, text: str, headers: Headers) -> bytes:
-    """Return a complete plain-text response that says that the connection will be closed."""
+    """Return a complete plain-text response with the header `connection: close`."""
     body = text.encode()
     own = (b"content-type: text/plain; charset=utf-8", b"content-length: %d" % len(body), b"connection: close")
     return b"\r\n".join((_STATUS_LINES[status], *map(b": ".join, headers), *own, b"", body))
@@ -269,7 +269,7 @@ class RequestCycle:
         """Complete a WebSocket handshake, which must be valid. `headers` are added to the response.
 
         `max_size` is the maximum size of a message in bytes. Whenever the number of bytes that wait for the application
-        changes, `hold` is called with the difference. It returns False if there are too many.
+        changes, `hold` is called with the difference. It returns False if too many bytes wait.
         """
         if self._start is not None or not self.is_upgrade:
             raise RuntimeError("`accept` is out of order")
@@ -302,7 +302,7 @@ class RequestCycle:
     async def run(self, app: Any, serve: Any, tasks: set[asyncio.Task[None]]) -> None:
         """Let the application handle the request: through `serve`, or through ASGI (`app`) if `serve` is None.
 
-        When this is over, the request's task is removed from `tasks`. An incomplete response is treated as a failure.
+        Afterwards, the request's task is removed from `tasks`. An incomplete response is treated as a failure.
         """
         has_failed = False
         try:
@@ -361,7 +361,7 @@ class RequestCycle:
         self.connection.on_response_complete(self)
 
     def _head_and_body(self, status: int, headers: Headers, body: bytes, last: bool) -> bytes:
-        """Return the head with the first part of the body. Raise RuntimeError for an invalid header."""
+        """Return the response head and the first part of the body. Raise RuntimeError for an invalid header."""
         fields = [*self.connection.state.default_headers, *headers]
         named = dict(fields)
         if not _SERVER_HEADERS.isdisjoint(named):
@@ -380,7 +380,7 @@ class RequestCycle:
         return b"\r\n".join(lines)
 
     def _choose_framing(self, status: int, length: bytes | None) -> tuple[int, int]:
-        """Return how the end of the body is marked, and the Content-Length (0 if there is none)."""
+        """Return the way in which the end of the body is marked, and the Content-Length (0 if there is none)."""
         if status in _STATUSES_WITHOUT_BODY or self.method == "HEAD":
             return _NO_BODY, 0
         if length is not None:
@@ -388,14 +388,18 @@ class RequestCycle:
         return (_BY_CLOSE if self.version == "1.0" else _CHUNKED), 0
 
     def _without_server_headers(self, fields: Fields) -> Fields:
-        """Remove the headers that only the server writes. `connection: close` disables keep-alive."""
+        """Return the headers without those that only the server writes. Disable keep-alive if one says `close`."""
         for name, value in fields:
             if name in _SERVER_HEADERS and b"close" in value.lower():
                 self.keep_alive = False
         return [field for field in fields if field[0] not in _SERVER_HEADERS]
 
     def _framed(self, framing: int, remaining: int, body: bytes, last: bool) -> bytes:
-        """Return a part of the body as it is sent, for example as a chunk. Raise RuntimeError for a wrong length."""
+        """Return a part of the body as sent to the client, for example as a chunk.
+
+        Raise RuntimeError if the length of the body differs from its Content-Length. `remaining` is the number of bytes
+        that this header still requires.
+        """
         if framing == _CHUNKED:
             ending = b"0\r\n\r\n" if last else b""
             data = b"%x\r\n%b\r\n%b" % (len(body), body, ending) if body else ending

@@ -1,8 +1,8 @@
 """The HTTP/1.1 protocol class that uvicorn creates for every connection, on top of httptools.
 
-uvicorn manages the listening sockets, the signals, and the start and stop of the server. A connection parses requests
-and answers them in order; one request and its response are a `RequestCycle`. Every buffer has a limit, and every wait a
-timeout.
+uvicorn manages the listening sockets and the signals, and starts and stops the server. A connection parses requests and
+answers them in order; a `RequestCycle` is one request with its response. Every buffer has a maximum size, and every
+wait has a timeout.
 """
 
 import asyncio
@@ -37,20 +37,20 @@ log = logging.getLogger("tieline.serving")
 MAX_HEAD = 64 * 1024
 """Maximum size in bytes of a request head, and of the framing between two parts of a body."""
 MAX_BUFFER = 64 * 1024
-"""If more bytes of a body than this wait for the application, reading pauses."""
+"""Maximum number of bytes of a body that may wait for the application before reading is paused."""
 MAX_CHUNKS = 1024
-"""If more parts of a body than this wait for the application, reading pauses: even a short part takes memory."""
+"""Maximum number of parts of a body that may wait before reading is paused. Even a short part takes memory."""
 MAX_PIPELINED = 64
-"""How many requests of one connection may wait for earlier responses. Further requests are not processed."""
+"""Maximum number of requests of a connection that wait for earlier responses. Further requests are refused."""
 MAX_DISCARD = 64 * 1024 * 1024
-"""How many bytes of a body are read and dropped after the response is complete."""
+"""Maximum number of bytes of a body that are read and dropped after the response is complete."""
 
 HEAD_TIMEOUT = 30.0
 """Seconds that may pass between the first and the last byte of a request head."""
 BODY_TIMEOUT = 60.0
 """Seconds that may pass without data in the middle of a body."""
 DISCARD_TIMEOUT = 30.0
-"""Seconds that a client may continue to send a body after its response is complete."""
+"""Seconds for which a client may continue to send a body after the response is complete."""
 
 INTERNAL_ERROR = "Something went wrong inside the gateway; its log says what."
 
@@ -110,7 +110,7 @@ class HttpServerProtocol(ClientConnection):
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._checked_names: list[bytes] = []
-        """The names of those headers received so far that `check_head` checks."""
+        """The names of the received headers that `check_head` has to check."""
         self._upgrade = b""
         """The head of an upgrade request without its Upgrade header, to be parsed again."""
         self._is_handshake = False
@@ -124,12 +124,12 @@ class HttpServerProtocol(ClientConnection):
         self._current: RequestCycle | None = None
         self._pipelined: deque[RequestCycle] = deque()
         self._refusal: RefusedRequest | None = None
-        """The refusal that ends this connection, after the responses to earlier requests. Nothing more is parsed."""
+        """The refusal to send after the responses to earlier requests. Once it is set, nothing more is parsed."""
         # A request for a WebSocket, and the WebSocket.
         self._sink: Callable[[bytes], None] | None = None
-        """Receives the data from the client in place of the parser; None if the parser receives it."""
+        """A function that receives the client's data instead of the parser; None while the parser receives the data."""
         self._held = b""
-        """Bytes that arrived after a request for a WebSocket that has not been answered yet."""
+        """The bytes received after a WebSocket handshake to which the application has not responded yet."""
         self._websocket: WebSocket | None = None
 
     # ── called by the transport ──
@@ -264,13 +264,13 @@ class HttpServerProtocol(ClientConnection):
     # ── called by a cycle ──
 
     def on_body_taken(self) -> None:
-        """Read more of the request's body, because the application has taken the data that had arrived."""
+        """Continue to read the request's body, because the application has taken the data received so far."""
         if self._is_read_paused and not self._pipelined:
             self._waiting_since = self.loop.time()
             self.resume_reading()
 
     def on_response_complete(self, cycle: RequestCycle) -> None:
-        """Continue with the next request."""
+        """Continue with the next request of the connection."""
         self.state.total_requests += 1
         self._current = None
         self._waiting_since = self.loop.time()
@@ -367,7 +367,7 @@ class HttpServerProtocol(ClientConnection):
             self._send_refusal(self._refusal)
 
     def _check_incomplete(self, size: int) -> None:
-        """Apply limits and timeouts after the arrival of `size` bytes that end in the middle of a request."""
+        """Apply limits and timeouts. The last `size` bytes received end in the middle of a request."""
         cycle = self._incoming
         if self.is_closing or self._refusal is not None:
             return
@@ -454,7 +454,7 @@ class HttpServerProtocol(ClientConnection):
         return HEAD_TIMEOUT if self._unparsed else self._idle
 
     def on_timeout(self) -> None:
-        """Refuse a request that does not arrive in time; close an idle connection."""
+        """Refuse a request that does not arrive in time, or close an idle connection."""
         if self._websocket is not None:
             self._websocket.on_timeout()
             return

@@ -1,8 +1,8 @@
 """Parses the targets of requests, and refuses request heads that are ambiguous or unsupported.
 
 llhttp is strict by default: it refuses bare line ends, folded headers, duplicate or malformed lengths, and a length
-together with chunked encoding. This module refuses other heads that llhttp accepts although two HTTP implementations
-could interpret them differently (request smuggling).
+together with chunked encoding. This module also refuses heads that llhttp accepts but that two HTTP implementations
+could interpret differently (request smuggling).
 """
 
 from base64 import b64decode
@@ -56,7 +56,7 @@ def parse_target(url: bytes, headers: Fields) -> Target:
 def check_head(version: str, names: Sequence[bytes], headers: Fields) -> None:
     """Raise RefusedRequest for a head that is ambiguous or asks for something unsupported.
 
-    `names` lists the headers of the request that are in `CHECKED_HEADERS`; a repeated header is listed repeatedly.
+    `names` lists the headers of the request that are in `CHECKED_HEADERS`; a repeated header is listed more than once.
     """
     if version not in _VERSIONS:
         raise RefusedRequest(505, "This server speaks HTTP/1.1.")
@@ -81,8 +81,8 @@ def head_size(url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> int:
 def without_upgrade(method: str, url: bytes, version: str, headers: Fields) -> bytes:
     """Return the head of an upgrade request as bytes, without its Upgrade header, so that it can be parsed again.
 
-    An application may accept a WebSocket. We ignore all other upgrades, as HTTP allows. The parser cannot ignore them:
-    it stops after such a head, although a body may follow.
+    The application may accept a WebSocket. All other upgrades are ignored, as HTTP allows. The parser has no option to
+    ignore them: it stops after the head of an upgrade request, although a body may follow.
     """
     if method == "CONNECT":
         raise RefusedRequest(405, "This server is not a proxy.")

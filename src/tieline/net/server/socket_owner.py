@@ -38,7 +38,7 @@ _UID, _INODE = 7, 9
 async def owner_of(client: Address, server: Address) -> int | None:
     """Return the uid of the process that opened the connection from `client`, or None if it is unknown.
 
-    The uid is unknown after the socket has been closed, because the system then reports no owner, or root.
+    The uid is unknown after the client has closed its socket: the system then reports either no owner or root.
     """
     try:
         return query_netlink(client, server)
@@ -48,7 +48,7 @@ async def owner_of(client: Address, server: Address) -> int | None:
 
 
 def query_netlink(client: Address, server: Address) -> int | None:
-    """Query the kernel for the uid of the socket's owner. Return None if there is no such socket.
+    """Query the kernel for the uid of the owner of the client's socket. Return None if there is no such socket.
 
     Raise OSError if the kernel does not reply. It replies before `send` returns, so this never blocks.
     """
@@ -80,9 +80,9 @@ def _build_query(client: Address, server: Address) -> bytes:
 
 
 def search_tables(client: Address, server: Address) -> int | None:
-    """Search the tables under `/proc/net` for the uid of the socket's owner. Return None if there is no such socket.
+    """Search the tables under `/proc/net` for the owner of the client's socket. Return its uid, or None if not found.
 
-    The tables are slower than netlink but rarely forbidden.
+    This is slower than netlink, but containers rarely forbid it.
     """
     table = _TABLES[_family(client) == socket.AF_INET6]
     wanted = f": {_in_table(client)} {_in_table(server)} "

@@ -1,7 +1,7 @@
 """A WebSocket on a client's connection, after the handshake.
 
-The `websockets` package implements the protocol; this module adds I/O: flow control, timeouts and closing. Only text
-messages are supported, and no extensions. The module is imported with the first WebSocket (ADR 19).
+The `websockets` package implements the protocol; this module adds I/O: flow control, timeouts and closing. Binary
+messages and extensions are not supported. The module is imported when the first WebSocket is opened (ADR 19).
 """
 
 import asyncio
@@ -23,9 +23,9 @@ _protocol_log.setLevel(logging.WARNING)  # below that, `websockets` logs the con
 
 MAX_MESSAGES = 16
 MAX_BUFFER = 64 * 1024
-"""Reading pauses if more bytes of messages than this, or MAX_MESSAGES messages, wait for the application."""
+"""Reading pauses while messages of more than this many bytes, or MAX_MESSAGES messages, wait for the application."""
 SLICE = 8 * 1024
-"""Maximum number of bytes that are parsed at once. They may contain more than a thousand frames."""
+"""Maximum number of bytes that are parsed at once. Even these can contain more than a thousand frames."""
 MAX_FRAMES = 64
 """The number of frames after which parsing pauses so that other tasks can run."""
 MAX_REASON = 123
@@ -38,17 +38,17 @@ STALL_TIMEOUT = 300.0
 IDLE_TIMEOUT = 3600.0
 """Seconds without a message in either direction after which the connection is closed."""
 CLOSE_TIMEOUT = 10.0
-"""Seconds a client may take to reply to a close frame."""
+"""Seconds that a client may take to reply to a close frame."""
 
 Hold = Callable[[int], bool]
-"""Called with a positive or negative change of the number of held bytes. Returns False if all clients hold too many."""
+"""Called with each change of the number of held bytes. Returns False if the clients hold too many bytes in total."""
 
 
 class WebSocket:
     """The server's end of a WebSocket.
 
-    One task may wait in `receive`; any number may send. Whenever the number of bytes held for the application changes,
-    `hold` is called with the difference.
+    Only one task at a time may call `receive`; any number of tasks may call `send`. Whenever the number of bytes held
+    for the application changes, `hold` is called with the difference.
     """
 
     __slots__ = (
@@ -82,7 +82,7 @@ class WebSocket:
         self._unparsed = b""
         """Received bytes that are not parsed until the application has taken the messages before them."""
         self._incomplete = 0
-        """The number of bytes received of an incomplete frame."""
+        """The number of bytes received so far of an incomplete frame."""
         self._partial = bytearray()
         """The fragments received so far of an incomplete message."""
         self._messages: deque[bytes] = deque()
@@ -90,10 +90,10 @@ class WebSocket:
         """The total size in bytes of the messages that wait for the application."""
         self._hold: Hold | None = hold
         self._held = 0
-        """The number of held bytes that has been reported to `hold`."""
+        """The number of held bytes when it was last reported to `hold`."""
         self._receiver: asyncio.Future[None] | None = None
         self._is_paused = False
-        """Whether reading is paused until `_continue`."""
+        """Whether reading is paused until `_continue` is called."""
         self._must_write = False
         """Whether replies to pings have filled the write buffer. If so, nothing more is parsed until it has room."""
         # Times of the event loop, for the timeouts.
@@ -164,7 +164,7 @@ class WebSocket:
         return accept_key(key.decode("ascii")).encode()
 
     def end(self, *, has_failed: bool) -> None:
-        """Close the connection after the application has returned."""
+        """Close the connection after the application has returned. `has_failed` says whether it raised an exception."""
         self._hold = None  # the application has released what it counted
         if has_failed:
             self.close(CloseCode.INTERNAL_ERROR, "Something went wrong inside the gateway.")
@@ -190,7 +190,7 @@ class WebSocket:
         self._paused_at = self._loop.time()
 
     def on_write_resumed(self) -> None:
-        """Continue parsing if it waited for room in the write buffer, and restart the wait for the reply to a ping."""
+        """Continue to parse if the full write buffer prevented it. Restart the time limit for the reply to a ping."""
         self._must_write = False
         self._heard_at = self._loop.time()
         self._continue()
@@ -329,7 +329,7 @@ class WebSocket:
         self._drop_messages()
 
     def _flush(self) -> None:
-        """Write the control frames that the protocol has queued. Close our side if the protocol requires it."""
+        """Write the control frames that the protocol has queued. Close this side if the protocol requires it."""
         writes = self._protocol.data_to_send()
         if not writes or self._connection.is_closing:
             return
