@@ -1,4 +1,4 @@
-"""Builds answers for the scripted model API from neutral events, with the codec of its protocol."""
+"""Builds answers for the scripted model API: encodes events with the codec of the API's protocol."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, Protocol
@@ -20,7 +20,7 @@ _CREATED = 1_700_000_000
 
 
 def streamed(dialect: Dialect, events: Iterable[Event | Chunk]) -> Answer:
-    """Return a streamed answer with one chunk for each event. Chunks among the events are sent unchanged."""
+    """Return a streamed answer with one chunk for each event. A `Chunk` among the events is sent unchanged."""
     return Answer(chunks=tuple(_chunks(_writer(dialect), events)))
 
 
@@ -40,7 +40,7 @@ def whole(dialect: Dialect, events: Iterable[Event]) -> Answer:
 
 
 def failed(dialect: Dialect, failure: Failed) -> Answer:
-    """Return an error response."""
+    """Return an answer that reports `failure`."""
     render_error = anthropic.render_error if dialect == "anthropic" else openai_chat.render_error
     headers = list(failure.headers)
     if failure.retry_after is not None:

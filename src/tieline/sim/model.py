@@ -1,9 +1,9 @@
 """A scripted model API over real HTTP.
 
-Answers are scripted per path and used in order. An answer is a whole body, or chunks with actions between them: `Pause`
-waits until the test continues, `Cut` drops the connection, `Hang` waits until the client disconnects. The server
-records every request, and whether its client disconnected early, so that tests can wait for these events instead of
-sleeping.
+The answers to each path are scripted and used in order. An answer is a whole body, or chunks with actions between them:
+`Pause` waits until the test continues, `Cut` drops the connection, `Hang` waits until the client disconnects. The
+server records every request, and whether its client disconnected early, so that tests can wait for these events instead
+of sleeping.
 """
 
 import asyncio
@@ -84,7 +84,7 @@ class Answer:
 
 @dataclass(slots=True, eq=False)
 class Received:
-    """A received request. The future `gone` is done once the client has disconnected before the end of the answer."""
+    """A received request. The future `gone` completes if the client disconnects before the end of the answer."""
 
     method: str
     target: str
@@ -130,7 +130,7 @@ class ModelServer:
         self._scripts[path].extend(answers)
 
     def default(self, path: str, answer: Script) -> None:
-        """Set the answer for this path that is used when no scripted answer is left."""
+        """Set the answer to requests for this path for which no scripted answer is left."""
         self._defaults[path] = answer
 
     def forget(self) -> None:

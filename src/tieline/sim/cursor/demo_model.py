@@ -1,4 +1,4 @@
-"""Connects the demo model to the simulated service: its text becomes updates, its calls become exec requests."""
+"""Connects the demo model to the simulated service: its text is sent as updates, its tool calls as exec requests."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -51,7 +51,7 @@ class DemoModel:
         self._system = system
 
     def leg(self, messages: Sequence[Message]) -> Routine[DemoLeg]:
-        """Yield updates with the model's answer to `messages`, and return the answer. Raise RunRefused on failure."""
+        """Yield updates with the model's answer to `messages`, then return it. Raise RunRefused if the model fails."""
         request = self._request(messages)
         writer = _UpdateWriter(self)
         count = 0

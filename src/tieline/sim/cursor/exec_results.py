@@ -29,7 +29,7 @@ def to_tool_result(call_id: str, messages: Sequence[exec_pb2.ExecClientMessage],
 
 
 def _typed(call_id: str, result: Message) -> ToolResult:
-    """Convert an answer whose `result` field is either a success or one of several failures."""
+    """Return the tool result for an answer whose `result` field is a success or one of several failures."""
     choices = [oneof.name for oneof in result.DESCRIPTOR.oneofs if oneof.name == "result"]
     chosen = result.WhichOneof("result") if choices else None
     if chosen is None:
@@ -43,7 +43,7 @@ def _typed(call_id: str, result: Message) -> ToolResult:
 
 
 _REFUSALS = frozenset(("rejected", "permission_denied", "sandbox_unsupported"))
-"""Events with which a client refuses a command. An exit event may still follow, and is then ignored."""
+"""Events with which a client refuses a command. If an exit event follows, it is ignored."""
 
 
 def _streamed(call_id: str, events: Sequence[kinds.ShellStream]) -> ToolResult:
@@ -64,7 +64,7 @@ def _streamed(call_id: str, events: Sequence[kinds.ShellStream]) -> ToolResult:
 
 
 def _complaint(kind: str, inner: Message) -> Content:
-    """Return a text with the name of a failure and the strings in its message."""
+    """Return a text with the name of a failure and all strings in `inner`, which describes the failure."""
     words = [value for field, value in inner.ListFields() if isinstance(value, str) and field.name != "command"]
     return (Text(text=": ".join([kind.replace("_", " "), *words])),)
 

@@ -1,7 +1,7 @@
-"""Reads and writes the messages of a conversation in the form in which the service stores them: one JSON blob each.
+"""Reads and writes the messages of a conversation as the service stores them, in JSON blobs.
 
-A message has a role, and a text or a list of typed parts, as in common AI SDKs. System messages are ignored, because
-the service has its own system prompt; rules reach the model through the request context.
+A message has a role, and either a text or a list of typed parts, as in common AI SDKs. System messages are ignored,
+because the service has its own system prompt. The user's rules reach the model in the request context.
 """
 
 import re
@@ -56,7 +56,7 @@ def write(message: Message) -> list[bytes]:
 
 
 def transcript(text: str) -> list[Message] | None:
-    """Parse a conversation that a client has written into one text. Return None if the text is not a conversation.
+    """Parse a conversation that a client has written as a single text. Return None if the text is not a conversation.
 
     Two forms are known: `User: …` and `Assistant: …` with calls and results in brackets, and messages in tags.
     """
@@ -105,7 +105,7 @@ def _transcript_message(role: str, said: str, before: Sequence[Message]) -> list
 def _result_message(call_id: str, said: str, before: Sequence[Message]) -> list[Message]:
     """Return a message with `said` as the result of the last call in `before`.
 
-    `call_id` is used only if there is no call, because clients write arbitrary ids.
+    `call_id` is used only if `before` contains no call, because clients write arbitrary ids.
     """
     calls = [part.id for message in before for part in message.parts if isinstance(part, ToolCall)]
     content = (Text(text=_GO_ON.sub("", said).rstrip("\n")),)

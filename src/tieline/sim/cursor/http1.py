@@ -93,7 +93,7 @@ class _Parsing:
 
 
 class _Connection:
-    """Reads a connection ahead of the current request, in order to notice at once when the client disconnects."""
+    """A connection that is also read while a response is sent, to notice at once when the client disconnects."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self.requests: asyncio.Queue[tuple[RequestHead, bytes | None, bool] | None] = asyncio.Queue(AHEAD)

@@ -11,7 +11,7 @@ from tieline.model.content import Value
 Headers = Sequence[tuple[str, str]]
 
 BODY_LIMIT = 160 * 1024 * 1024
-"""Maximum size of a request body. Over HTTP/1.1, a blob is sent in hexadecimal, so one of 64 MiB takes twice that."""
+"""Maximum size of a request body in bytes. Over HTTP/1.1, a blob of 64 MiB is sent in hexadecimal and takes 128 MiB."""
 
 
 class RequestHead(Value):
@@ -70,7 +70,7 @@ class HttpExchange(ABC):
 
     @abstractmethod
     async def end(self, last: bytes = b"") -> None:
-        """Send these last bytes and complete the response."""
+        """Send `last` and complete the response."""
 
     @abstractmethod
     def goaway(self, code: int) -> None:

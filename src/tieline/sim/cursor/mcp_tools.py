@@ -1,4 +1,4 @@
-"""The MCP tools that a client offers: their specs for the demo model, and the exec arguments of its calls."""
+"""The MCP tools that a client offers: their specs for the demo model, and the exec requests for the model's calls."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -38,7 +38,7 @@ class McpToolset:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The specs of the tools, in the neutral model."""
+        """The specs of the tools, as the demo model receives them."""
         return tuple(
             ToolSpec(name=name, description=tool.description, schema=_schema(tool))
             for name, tool in self._tools.items()
@@ -65,7 +65,7 @@ class McpToolset:
         return name
 
     def args(self, call: ToolCall) -> kinds.McpArgs:
-        """Return the exec arguments that ask the client to run a call. For an unknown tool, the provider is empty."""
+        """Return the arguments of the exec request for a call. If the tool is unknown, its provider is empty."""
         tool = self._tools.get(call.name)
         return kinds.McpArgs(
             name=tool.name if tool else call.name,
@@ -77,7 +77,7 @@ class McpToolset:
 
 
 def collect_tools(*sources: Sequence[shared.McpToolDefinition]) -> McpToolset:
-    """Return the tools from all `sources`: the places in which clients list their tools."""
+    """Return all tools in the given lists. A client can list its tools in several messages."""
     return McpToolset(tool for source in sources for tool in source)
 
 
@@ -87,7 +87,7 @@ def _schema(tool: shared.McpToolDefinition) -> bytes:
 
 
 def _object(arguments: str) -> Mapping[str, Any]:
-    """Parse the arguments of a call. The raw text for a freeform tool becomes an object with one property."""
+    """Parse the arguments of a call. The plain text for a freeform tool becomes an object with one property."""
     try:
         decoded = msgspec.json.decode(arguments or "{}")
     except msgspec.DecodeError:
@@ -96,7 +96,7 @@ def _object(arguments: str) -> Mapping[str, Any]:
 
 
 def _has_hole(value: Value) -> bool:
-    """Return whether `value` is or contains a protobuf Value that is not set, not even to null."""
+    """Return whether `value` is or contains a protobuf Value in which no kind is set, not even null."""
     match value.WhichOneof("kind"):
         case None:
             return True

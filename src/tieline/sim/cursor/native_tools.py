@@ -1,8 +1,8 @@
-"""Cursor's built-in tools for files and shell, which the client runs but need not offer.
+"""Cursor's built-in tools for files and shell. The client runs them, although it does not list them as its tools.
 
 To run a call, the server sends the client an exec request, which has its own type for each tool. An edit takes two
-requests: one to read the file, one to write it. Cursor's models always have these tools. The demo model has them with
-clients that identify as Cursor's own, and with others if the settings say so.
+requests: one to read the file, one to write it. Cursor's models always have these tools. The demo model has them if the
+client identifies as one of Cursor's own clients, or if the settings enable them for all clients.
 """
 
 from collections.abc import Callable, Mapping
@@ -85,13 +85,14 @@ def specs() -> tuple[ToolSpec, ...]:
 ALL = frozenset(_TOOLS)
 _CLIENTS = ("sdk", "ide")
 _RECORDS = {"write": "edit_tool_call"}
-"""The names by which request headers refer to tools, where they differ from `NAME_tool_call`."""
+"""The names of tools in request headers, as far as they differ from `NAME_tool_call`."""
 
 
 def native_tools_of(head: RequestHead, setting: bool | None) -> frozenset[str]:
     """Return the names of the built-in tools that the model may use with a client.
 
-    `setting` switches them on or off; if it is None, Cursor's own clients have them. Headers can exclude some.
+    `setting` enables or disables them for all clients. If it is None, they are enabled for Cursor's own clients only.
+    Request headers can exclude some tools.
     """
     is_native = head.header("x-cursor-client-type") in _CLIENTS if setting is None else setting
     fields = dict(head.headers)
@@ -156,7 +157,7 @@ def _exec(call: ToolCall) -> Exec:
 
 
 def _given(call: ToolCall) -> Arguments:
-    """Return the arguments of a call as strings. Missing arguments are empty."""
+    """Return the arguments of a call as strings. A missing argument is an empty string."""
     try:
         decoded: Any = msgspec.json.decode(call.arguments or "{}")
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""Runs several routines at once: each advances to its next wait, then all wait together."""
+"""Runs several routines concurrently: advances each one to its next wait, then waits for all of them together."""
 
 from collections.abc import Iterable
 from typing import Generic
@@ -7,7 +7,7 @@ from tieline.sim.cursor.steps import Result, Routine, Steps, Wait
 
 
 class Parallel(Generic[Result]):
-    """Runs routines concurrently, and returns their results in the order of the routines."""
+    """Runs routines concurrently. The results are in the order of the routines."""
 
     def __init__(self, routines: Iterable[Routine[Result]]) -> None:
         self._routines = list(routines)

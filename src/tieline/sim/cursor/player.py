@@ -30,7 +30,7 @@ class RunPlayer:
         self._next_beat = 0.0
 
     async def play(self, steps: Iterable[Step]) -> str:
-        """Perform the steps up to the first that ends the run, and return how the run ended (see `RunRecord.ending`).
+        """Perform the steps until one of them ends the run, and return how the run ended (see `RunRecord.ending`).
 
         If no step ends the run, end the response without an end frame.
         """

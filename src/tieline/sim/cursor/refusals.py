@@ -1,7 +1,7 @@
 """Errors of Cursor's service, called refusals: Connect codes, error details, and three encodings.
 
 In a stream, an error is in the end frame (JSON) or in the trailers frame (grpc-web). A unary call returns an HTTP
-status and JSON. `NAMED` contains the known errors of the service by a short name for scripts.
+status and JSON. `NAMED` contains the known errors of the service by short names, which scripts can use.
 """
 
 from base64 import b64encode
@@ -33,7 +33,7 @@ CODES: Mapping[str, tuple[int, int]] = {
     "data_loss": (15, 500),
     "unauthenticated": (16, 401),
 }
-"""For each Connect error code, the gRPC status number and the HTTP status of a unary call."""
+"""For each Connect error code, its gRPC status number, and the HTTP status of a unary call that fails with it."""
 
 CAUSES: Mapping[int, str] = {
     5: "ERROR_BAD_MODEL_NAME",
@@ -55,7 +55,7 @@ CAUSES: Mapping[int, str] = {
 
 
 class ServiceRefusal(Value):
-    """An error of the service. If `cause` is set, the error has details, which Cursor's own client shows."""
+    """An error of the service. If `cause` is set, the error has details, which Cursor's client shows to the user."""
 
     code: str
     message: str = "Error"
@@ -67,16 +67,16 @@ class ServiceRefusal(Value):
     """The action that the user has to take, such as `payment`. If set, Cursor's own client does not retry."""
 
     def end(self) -> bytes:
-        """Return the payload of a Connect end frame."""
+        """Return the refusal as the payload of a Connect end frame."""
         return msgspec.json.encode({"error": self._error()})
 
     def trailers(self) -> bytes:
-        """Return the payload of a grpc-web trailers frame."""
+        """Return the refusal as the payload of a grpc-web trailers frame."""
         lines = [f"grpc-status: {CODES.get(self.code, (2, 500))[0]}", f"grpc-message: {quote(self.message)}"]
         return "".join(f"{line}\r\n" for line in lines).encode()
 
     def whole(self) -> tuple[int, bytes]:
-        """Return the HTTP status and the body of a unary call that fails."""
+        """Return the HTTP status and body of the response to a unary call that fails with this refusal."""
         return CODES.get(self.code, (2, 500))[1], msgspec.json.encode(self._error())
 
     def _error(self) -> dict[str, Any]:

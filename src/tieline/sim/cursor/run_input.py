@@ -1,8 +1,8 @@
-"""Sorts the messages that a client sends to its run, and passes them to the run and to the journal.
+"""Puts the messages that a client sends for a run in order, and passes them to the run and to its record.
 
-Over HTTP/1.1, each message is a separate call, an append. Appends may arrive out of order or twice, so they are ordered
-by their number. The first number is that of the run request: 0 or 1, depending on the client. A warm-up message of
-Cursor's editor is ignored.
+Over HTTP/1.1, the client sends each message in a separate call (an append). Appends may arrive out of order or twice,
+so they are sorted by their number. The run request has the first number: 0 or 1, depending on the client. The warm-up
+message that Cursor's editor sends is ignored.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ AHEAD = 4096
 WAITING = 1024
 """Maximum number of runs whose response stream has not been opened yet."""
 ENDED = 4096
-"""Number of ended runs that are remembered, so that late messages for them are ignored."""
+"""Maximum number of ended runs that are remembered. Late messages for a remembered run are ignored."""
 JOURNAL_MESSAGES = 1000
 JOURNAL_BYTES = 16 * 1024 * 1024
 
@@ -66,7 +66,7 @@ class RunInput:
         self.record = RunRecord(head, run)
         self.arrived = asyncio.Event()
         self.failure: RunRefused | None = None
-        """The client's protocol error, if any."""
+        """The reason why the run has to fail, if the client has sent an invalid message or too much data."""
         self.is_open = False
         """Whether the response stream is open."""
         self._on_message = on_message
@@ -118,7 +118,7 @@ class RunInputs:
         self._ended: OrderedDict[str, None] = OrderedDict()
 
     def open(self, head: RequestHead, request_id: str) -> RunInput | None:
-        """Record that the response stream of a run is open, and return the run's input; None if it was already open."""
+        """Mark the response stream of a run as open, and return the run's input. Return None if it was open already."""
         run_input = self._inputs.get(request_id)
         if run_input is not None and run_input.is_open:
             return None
@@ -130,7 +130,7 @@ class RunInputs:
         return run_input
 
     def append_to(self, head: RequestHead, request_id: str) -> RunInput | None:
-        """Return the input of the run to which an append belongs, created if necessary; None if the run has ended."""
+        """Return the input of the run with this request id, created if necessary. Return None if the run has ended."""
         if request_id in self._ended:
             return None
         run_input = self._inputs.get(request_id)
@@ -140,7 +140,7 @@ class RunInputs:
         return run_input
 
     def close(self, request_id: str) -> None:
-        """Forget the input of a run, which has ended."""
+        """Forget the input of a run that has ended."""
         self._inputs.pop(request_id, None)
         self._ended[request_id] = None
         if len(self._ended) > ENDED:

@@ -9,8 +9,8 @@ A step is a name, or an object with one name:
     {"exec": {…}} {"query": {…}}     an ExecServerMessage or InteractionQuery; `unknown: 99` adds an unknown field
     {"set_blob": "…"}                a blob for the client to store, as text or as {"id": hex, "data": text}
     {"get_blob": "hex"}              a request for the blob with this id
-    {"abort": 3}                     the server aborts an exec request
-    {"wait": "all"}                  wait for every answer; or for those to "exec", "kv", "query", or exec number 3
+    {"abort": 3}                     abort the exec request with this number
+    {"wait": "all"}                  wait for all answers; or only for "exec", "kv", "query", or exec request 3
     {"pause": 0.5} {"silence": 0.5}  wait some seconds, with or without heartbeats
     "hold" {"hold": "silent"}        wait as long as the client stays connected
     {"turn_ended": {…}}              the update that ends a turn, with or without the counts of TurnEndedUpdate
@@ -43,7 +43,7 @@ StepParser = Callable[[Any], Program]
 
 
 class BadScript(Exception):
-    """The script is invalid. The message names the invalid place."""
+    """The script is invalid. The error message says where."""
 
 
 def program(steps: Iterable[Any]) -> Program:

@@ -3,7 +3,7 @@
 A client selects a script with a user message of the form `!cursor {…}`; tests can pass the same JSON:
 
     {"steps": [step, …]}             the steps of every run with this message
-    {"runs": [[step, …], …]}         the steps of the first run, the second run …; later runs are the usual turn
+    {"runs": [[step, …], …]}         the steps of the first run, the second run …; later runs play the usual turn
     {"poison": true}                 refuse the run until the client uses another conversation id
     {"words": "…", "native": true}   the text that the model receives, and whether it has Cursor's built-in tools
     {"style": {"gzip": true, "piece": 1, "batch": 1, "announce": false}}       the framing of messages
@@ -25,7 +25,7 @@ from tieline.sim.cursor.steps import Steps, Style
 from tieline.sim.cursor.user_questions import question_program
 
 REMEMBERED = 1000
-"""Maximum number of user messages with a script for which the number of runs is remembered."""
+"""Maximum number of scripts in user messages for which the number of runs is remembered."""
 
 _PREFIX = "!cursor"
 _USUAL: Program = ServerTurn.play
@@ -67,7 +67,7 @@ def _object(text: str) -> str:
 
 
 class Scripts:
-    """Chooses the program of each run: a queued program, a script in the user's message, or `usual`."""
+    """Chooses the program of each run: a queued program, the script in the user's message, or the program `usual`."""
 
     def __init__(self, usual: Program | Sequence[Any] | None = None) -> None:
         self._usual = _as_program(usual) if usual is not None else _USUAL

@@ -1,7 +1,7 @@
-"""Serves HTTP/1.1 and HTTP/2 on one port, with or without TLS. The first bytes of a connection show its version.
+"""Serves HTTP/1.1 and HTTP/2 on one port, with or without TLS. The first bytes of a connection show which one it uses.
 
-The protocol negotiated by TLS is ignored, because Cursor's own client uses HTTP/2 without negotiation, even if TLS has
-negotiated something else.
+The protocol negotiated by TLS is ignored, because Cursor's own client can use HTTP/2 even if TLS has negotiated another
+protocol.
 """
 
 import asyncio

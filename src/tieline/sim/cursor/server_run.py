@@ -1,8 +1,8 @@
-"""The server's state for one run: the client's messages so far, and the requests that the server can send.
+"""The server's state for one run: the messages received from the client, and the requests that the server can send.
 
 The server sends three kinds of numbered requests: exec requests let the client run a tool, kv requests let it store or
 return a blob, and queries ask the user. Answers are stored by number, and programs check whether an answer has arrived.
-A result answers an exec request even if the client does not close the stream of results, because some clients never do.
+An exec request counts as answered once a result has arrived: some clients never close the stream of results.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ from tieline.wire.cursor._pb import conversation_pb2 as conversation
 from tieline.wire.cursor._pb import exec_pb2, kv_pb2, queries_pb2, updates_pb2
 
 HELD_LIMIT = 256 * 1024 * 1024
-"""Maximum number of bytes kept of a client's messages in one run."""
+"""Maximum total size in bytes of a client's messages in one run."""
 
 _SHELL_ENDINGS = frozenset({"exit", "rejected", "permission_denied", "backgrounded", "sandbox_unsupported"})
 
@@ -46,7 +46,7 @@ class ServerRun:
         """The names of the built-in tools that the model may use with this client."""
         self.legs = 0
         self.blobs: dict[bytes, bytes] = {}
-        """The blobs that the client stores, by id, as far as the server knows their content."""
+        """Those blobs stored by the client whose content the server knows, by id."""
         self.results: dict[int, list[exec_pb2.ExecClientMessage]] = {}
         self.throws: dict[int, str] = {}
         self.closed: set[int] = set()
@@ -165,7 +165,8 @@ class ServerRun:
     def wait(self, until: Callable[[], bool], what: str, seconds: float | None = None) -> Steps:
         """Wait until `until` is true. Raise RunRefused if the client cancels the run or does not answer in time.
 
-        `what` names the missing answer in the error message.
+        `what` names the missing answer in the error message. The time limit is `seconds`, by default the setting
+        `patience`.
         """
         yield Wait(until=lambda: self.is_cancelled or until(), seconds=seconds)
         if not until():
@@ -177,7 +178,7 @@ class ServerRun:
         yield from self.wait(lambda: self.has_answers(("kv",)), "a blob")
 
     def fetch(self, ids: Sequence[bytes], missing: ServiceRefusal = NAMED["blob"]) -> Routine[list[bytes]]:
-        """Return blobs that the client stores. Raise RunRefused with `missing` if the client lacks one of them."""
+        """Return blobs that the client stores. Raise RunRefused with `missing` if the client lacks any of them."""
         asked: dict[int, bytes] = {}
         for key in dict.fromkeys(ids):
             if key not in self.blobs:
@@ -200,7 +201,7 @@ def to_client(message: agent.AgentServerMessage) -> Send:
 
 
 def update(**fields: Message) -> Send:
-    """Return the step that sends an InteractionUpdate with these fields, which clients show to the user."""
+    """Return the step that sends an InteractionUpdate with these fields. Clients show it to the user."""
     return to_client(agent.AgentServerMessage(interaction_update=updates_pb2.InteractionUpdate(**fields)))  # type: ignore[arg-type]  # the field name determines the type
 
 

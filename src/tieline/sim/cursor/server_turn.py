@@ -5,7 +5,7 @@
     closing   checkpoint · turn ended, with usage · end frame
 
 The client stores the blobs (pieces of the conversation). The server waits until the client has acknowledged every blob.
-A client that does not do so receives heartbeats indefinitely, as from the real service.
+If the client never does so, the server sends heartbeats indefinitely, as the real service does.
 """
 
 from base64 import b64encode
@@ -65,7 +65,7 @@ class ServerTurn:
 
     @property
     def user_text(self) -> str:
-        """The text of the user's last message, in the run request or else in the history."""
+        """The text of the user's last message, from the run request or, if that has none, from the history."""
         texts = (_text(message) for message in reversed(self.messages) if message.role == "user")
         return self.request_text or next((text for text in texts if text), "")
 
@@ -128,7 +128,7 @@ class ServerTurn:
         return found or models[0]
 
     def load_history(self) -> Steps:
-        """Load the conversation so far from the blobs that the client stores. Raise RunRefused if a blob is missing."""
+        """Load the history from blobs that the client stores. Raise RunRefused if a blob is missing."""
         if self._is_history_loaded:
             return
         self._is_history_loaded = True
@@ -146,7 +146,7 @@ class ServerTurn:
         yield from self.store(*history.write(message))
 
     def store(self, *blobs: bytes) -> Steps:
-        """Make the client store blobs of the conversation."""
+        """Add blobs to the conversation, and make the client store them."""
         for data in blobs:
             key, send = self.run.store(data)
             self.ids.append(key)
@@ -155,7 +155,7 @@ class ServerTurn:
     def checkpoint(self, pending: Iterable[str] = ()) -> Send:
         """Return a message with the state of the conversation, which the client sends back with its next turn.
 
-        `pending` are the ids of tool calls without a result.
+        `pending` contains the ids of the tool calls that have no result yet.
         """
         state = conversation.ConversationStateStructure(
             root_prompt_messages_json=self.ids,
@@ -170,7 +170,7 @@ class ServerTurn:
     # The opening
 
     def _request_context(self) -> Steps:
-        """Take the request context from the run request, or ask the client for it. Do without it if none arrives."""
+        """Take the request context from the run request or ask the client for it. If none arrives, do without it."""
         run, action = self.run, self.request.action
         for given in (action.user_message_action, action.resume_action, action.start_plan_action):
             if given.HasField("request_context"):
@@ -190,10 +190,10 @@ class ServerTurn:
             raise RunRefused(refusal)
 
     def _resumed(self, loaded: list[tuple[bytes, Message | None]]) -> list[tuple[bytes, Message | None]]:
-        """Prepare the history to resume an interrupted turn.
+        """Return the history `loaded`, prepared for resuming an interrupted turn.
 
-        If it ends with tool calls, remove them, so that the model repeats them. If it ends with a complete answer, the
-        turn needs no more legs.
+        If the history ends with tool calls, they are removed, so that the model repeats them. If it ends with a
+        complete answer, the turn needs no more legs.
         """
         last = loaded[-1][1]
         if last is None or last.role != "assistant":

@@ -47,12 +47,12 @@ class SimSettings(Value):
     context_patience: float = 5.0
     """Seconds to wait for the request context. Some clients never send it; the run then continues without it."""
     pace: float = 0.0
-    """Seconds between small batches of deltas from the demo model."""
+    """Seconds to pause between small batches of deltas from the demo model."""
     style: Style = Style()
 
     models: tuple[SimModel, ...] = MODELS
     strict_tools: bool = True
-    """Whether to refuse runs with tools that the real service refuses."""
+    """Whether to refuse runs that offer tools which the real service does not accept."""
     native: bool | None = None
     """Whether the demo model has Cursor's built-in tools for files, search and shell.
 
@@ -60,11 +60,11 @@ class SimSettings(Value):
     """
 
     http1: bool = True
-    """Whether runs are possible over HTTP/1.1. If not, they are refused with status 464, as by the real service."""
+    """Whether runs over HTTP/1.1 are accepted. Otherwise they are refused with status 464, as by the real service."""
     http2_config: Literal[0, 1, 2, 3, 4] = 0
-    """The HTTP/2 setting in the server configuration for clients: 1 and 3 forbid HTTP/2, 2 and 4 require it."""
+    """The HTTP/2 setting sent to clients in the server configuration: 1 and 3 forbid HTTP/2, 2 and 4 require it."""
     agent_url: str = ""
-    """The URL for runs in the server configuration for clients. If empty, runs are sent to this server."""
+    """The URL for runs, sent to clients in the server configuration. If empty, clients send runs to this server."""
     privacy_mode: int = 0
 
     auth: bool = False

@@ -1,4 +1,4 @@
-"""The simulator of Cursor's service: routes requests, plays runs, and records both."""
+"""The simulator of Cursor's service: it routes and records requests, and plays and records runs."""
 
 import asyncio
 import ssl

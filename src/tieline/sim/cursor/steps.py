@@ -23,10 +23,10 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait until a condition is true or `seconds` have passed, sending heartbeats in the meantime.
+    """Wait until a condition is true or `seconds` have passed, and send heartbeats in the meantime.
 
-    Afterwards the program must check the condition itself. If `seconds` is None, the setting `patience` applies.
-    Without `beats`, no heartbeats are sent.
+    Afterwards the program must check the condition itself. If `seconds` is None, the setting `patience` applies. If
+    `beats` is false, no heartbeats are sent.
     """
 
     until: Callable[[], bool]
@@ -36,7 +36,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Change the framing of later messages: compressed, in pieces of `piece` bytes, up to `batch` messages per write.
+    """Change how later messages are sent: compressed if `gzip`, in pieces of `piece` bytes, `batch` messages per write.
 
     With `announce`, the response headers declare the compression, so the step must precede the first message.
     """

@@ -1,4 +1,4 @@
-"""Authentication: tokens that expire and look like JWTs, API keys that are exchanged for them, and browser logins."""
+"""Authentication: expiring tokens in the form of JWTs, API keys that can be exchanged for them, and browser logins."""
 
 import hmac
 import secrets
@@ -63,7 +63,7 @@ class TokenIssuer:
         self._login(login).challenge = challenge
 
     def polled(self, login: str, verifier: str) -> dict[str, str] | None:
-        """Return the tokens of a login if it is granted; None if it is pending or the verifier is wrong."""
+        """Return the tokens of a login if it has been granted; None if it is still pending or the verifier is wrong."""
         found = self._login(login)
         found.polls += 1
         if found.challenge is not None:

@@ -1,4 +1,4 @@
-"""Answers all calls other than runs: keys and logins, models, the server configuration, and some empty responses."""
+"""Answers all calls other than runs: keys, logins, models and the server configuration. Some responses are empty."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -62,7 +62,7 @@ class UnaryCalls:
         }
 
     async def answer(self, exchange: HttpExchange) -> None:
-        """Answer a call."""
+        """Read the request of a call and send the response."""
         head = exchange.request
         body = await exchange.body()
         if plain := self._plain.get(head.path):
@@ -176,7 +176,7 @@ class UnaryCalls:
 async def refuse(
     exchange: HttpExchange, wire_format: WireFormat | None, refusal: ServiceRefusal, *, status: int | None = None
 ) -> None:
-    """Answer a call with an error, in its wire format (JSON if None). `status` overrides the usual HTTP status."""
+    """Answer a call with an error in `wire_format` (JSON if None). `status` overrides the usual HTTP status."""
     if wire_format is None:
         own_status, body = refusal.whole()
         kind = "application/json"

@@ -4,7 +4,7 @@
     ask me about the garden       questions with options
     switch to plan mode           a request to change the mode: agent, ask, plan or debug
 
-At the end of each turn, the model reports the answer that reached the service.
+At the end of such a turn, the model repeats the user's answer as the service received it.
 """
 
 import re
@@ -29,7 +29,7 @@ _MODE = rf"{_POLITE}(?:switch|change|go)(?: over)? (?:in)?to (?:the )?(?P<what>a
 
 
 def question_program(words: str) -> Program | None:
-    """Return the program of the turn that a user message requests; None if it requests no question."""
+    """Return the program of a turn in which the model asks a question; None if the user's message requests none."""
     said = strip_client_notes(words)
     for pattern, play in _KINDS:
         found = pattern.match(said)

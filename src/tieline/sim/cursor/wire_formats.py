@@ -1,4 +1,4 @@
-"""The wire formats that clients use, by content type: how bodies are framed, how streams end, and how calls fail."""
+"""The wire formats that clients use, by content type: the framing of bodies, the end of streams, and errors."""
 
 import zlib
 from typing import Literal
@@ -51,7 +51,7 @@ class WireFormat(Value):
             raise Unreadable(str(error)) from error
 
     def whole(self, message: Message) -> bytes:
-        """Return the response body of a successful unary call."""
+        """Return the body of the response to a successful unary call."""
         match self.framing:
             case "json":
                 return MessageToJson(message, indent=None).encode()
@@ -63,7 +63,7 @@ class WireFormat(Value):
                 return frame(message.SerializeToString()) + frame(b"grpc-status: 0\r\n", TRAILERS)
 
     def refused(self, refusal: ServiceRefusal) -> tuple[int, str, bytes]:
-        """Return the status, the content type and the body of a unary call that fails."""
+        """Return the status, content type and body of the response to a unary call that fails with this refusal."""
         if self.framing == "grpc-web":
             return 200, self.content_type, frame(refusal.trailers(), TRAILERS)
         if self.framing == "connect":
