@@ -1,4 +1,4 @@
-"""Background tasks with an owner, which keeps a reference to them; the event loop has only weak references."""
+"""Background tasks whose owner keeps a reference to them, because the event loop holds only weak references."""
 
 import asyncio
 import logging

@@ -1,8 +1,8 @@
 """Tool definitions: one declaration provides the schema of a tool's arguments, their validation and their parsing.
 
 Arguments are declared as a `Value` whose fields carry a description and bounds. The schema that models see is generated
-from this declaration. The error for invalid arguments lists every problem at once and says what is expected, because a
-model that learns of one problem at a time needs another call for each.
+from this declaration. The error for invalid arguments lists all problems and the expected values, because otherwise the
+model would need a separate call to learn of each problem.
 """
 
 import difflib
@@ -41,7 +41,7 @@ _ERRORS = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 class BadArguments(ToolFailed):
-    """The arguments of a call are not valid for its tool, so nothing was done."""
+    """The arguments of a call are not valid for its tool. The call was not run."""
 
 
 class ToolDefinition(Generic[T]):
@@ -111,7 +111,7 @@ class _ArgumentCheck:
         self.problems: list[str] = []
 
     def object(self, value: Mapping[str, Any], schema: Schema, at: str) -> dict[str, Any]:
-        """Check an object and return its known members. Null counts as missing. `at` is put before names in errors."""
+        """Check an object and return its known members. Null counts as missing. `at` precedes names in errors."""
         properties: Mapping[str, Schema] = schema["properties"]
         given = {name: item for name, item in value.items() if item is not None}
         for name in given:
@@ -169,7 +169,7 @@ def _listed(names: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as JSON, shortened to fit into a sentence."""
+    """Return a value as JSON, shortened so that it fits into an error message."""
     return _cut(msgspec.json.encode(value).decode())
 
 

@@ -27,7 +27,8 @@ MAX_TITLE = 120
 class CallPreview(Value):
     """A description of what a call would do.
 
-    `path` is relative to the workspace, with all links resolved; `diff` is the change that the call would make there.
+    `path` is relative to the workspace, with all links resolved; `diff` is the change that the call would make to this
+    file.
     """
 
     call_id: str
@@ -38,7 +39,7 @@ class CallPreview(Value):
     command: str | None = None
     diff: str = ""
     change: Diff | None = None
-    """The same change as `diff`, shown in the conversation if the call is not allowed."""
+    """An excerpt of the change in `diff`. It is shown in the conversation if the call is not allowed."""
     detail: str = ""
     risk: str = ""
     """One sentence about the risk of the call; empty if no risk was recognised."""
@@ -47,7 +48,7 @@ class CallPreview(Value):
 
 
 def preview_call(workspace: Workspace, call: ToolCall) -> CallPreview:
-    """Describe what a call would do, by reading the files it names. This never raises an exception."""
+    """Describe what a call would do, after reading the files that it names. This never raises an exception."""
     try:
         return _preview(workspace, call)
     except ToolFailed as error:

@@ -5,8 +5,8 @@ these words, and None in every doubtful case (operators, expansions, redirection
 quotes). `loose_words` is the opposite: it returns every word that could be part of some command in the text.
 
 `command_risk` describes the worst risk in one sentence for the person who decides. This is a hint, not a barrier: it
-recognises common patterns, and a command can be written to avoid them. That no risk was found is never a reason to
-allow a command.
+recognises common patterns, and a command can be written to avoid them. A command must never be allowed only because no
+risk was found.
 """
 
 import os.path
@@ -141,7 +141,7 @@ _READERS = frozenset(("cat", "diff", "file", "grep", "head", "less", "ls", "rg",
 
 
 class _Step(NamedTuple):
-    """One program of a command line: the separator before it (`|`, `;`, …), its words, and any wrappers (`sudo`)."""
+    """One program of a command line: the operator before it (`|`, `;`, …), its words, and its wrappers (`sudo`)."""
 
     before: str
     words: tuple[str, ...]
@@ -156,7 +156,10 @@ class _Step(NamedTuple):
         return self.words[1:]
 
     def has(self, letters: str, *names: str) -> bool:
-        """Return whether the program has one of these options: a letter, alone or combined (`-rf`), or a long name."""
+        """Return whether the program has any of these options.
+
+        `letters` are short options, which can be combined (`-rf`); `names` are long options.
+        """
         short = (word[1:] for word in self.rest if word.startswith("-") and not word.startswith("--"))
         return any(letter in word for word in short for letter in letters) or any(name in self.rest for name in names)
 

@@ -28,7 +28,7 @@ class _LineChange(NamedTuple):
 
 
 def unified_diff(old: str, new: str, path: str, *, is_new: bool = False) -> str:
-    """Return the complete diff between two texts (empty if they are equal). `is_new` says that the file is created."""
+    """Return the complete diff between two texts (empty if they are equal). `is_new` says whether the file is new."""
     before, after = _lines(old), _lines(new)
     changes = _changes(before, after)
     if not changes:
@@ -58,7 +58,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _bounded(lines: Sequence[str]) -> str:
-    """Return as many lines as fit into MAX_SHOWN, and a line that says how many are omitted."""
+    """Return as many lines as fit into MAX_SHOWN. If any are omitted, add a line that says how many."""
     kept: list[str] = []
     room = MAX_SHOWN
     for line in lines:

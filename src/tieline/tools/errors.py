@@ -2,4 +2,4 @@
 
 
 class ToolFailed(Exception):
-    """A tool call failed. The message becomes the tool result, so it tells the model what to do."""
+    """A tool call failed. The message is sent to the model as the tool result, so it should say how to proceed."""

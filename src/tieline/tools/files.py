@@ -1,7 +1,7 @@
 """The file tools: read_file, write_file, edit_file and list_directory.
 
-Output is limited to a size that a model can handle, and says how to read the remaining lines. Files are written
-atomically. Edits work on bytes, so that the unedited parts of a file stay as they are, whatever its encoding.
+Output is limited to a size that a model can handle; output that was cut says how to read the remaining lines. Files are
+written atomically. Edits work on bytes, so that the unedited parts of a file do not change, whatever its encoding is.
 """
 
 import base64
@@ -212,7 +212,7 @@ def printable(name: str) -> str:
 
 
 class _Page:
-    """The requested lines of a file, as many as fit into the limits."""
+    """The requested lines of a file, or as many of them as the limits allow."""
 
     def __init__(self, arguments: ReadFile) -> None:
         self.first = arguments.offset
@@ -226,7 +226,7 @@ class _Page:
         self.is_clean = True
 
     def fill(self, opened: OpenFile) -> None:
-        """Read the lines of the page, and no more of the file than necessary."""
+        """Read the lines of the page. Read no more of the file than necessary."""
         stream = opened.stream
         if not self.skip(stream):
             return
@@ -271,7 +271,7 @@ class _Page:
         return line, length
 
     def count(self, stream: BinaryIO) -> None:
-        """Count the lines after the page, unless they have more than MAX_COUNTED bytes."""
+        """Count the lines after the page, unless more than MAX_COUNTED bytes follow it."""
         rest = stream.read(MAX_COUNTED + 1)
         if len(rest) <= MAX_COUNTED:
             self.number += rest.count(b"\n") + (bool(rest) and not rest.endswith(b"\n"))
@@ -305,7 +305,7 @@ class _Page:
 
 
 def _end_of_line(piece: bytes, number: int) -> int:
-    """Return the offset of the end of the line with this number, counted from 1."""
+    """Return the offset in `piece` at which the line with this number ends. Lines are counted from 1."""
     at = 0
     for _ in range(number):
         at = piece.index(b"\n", at) + 1
@@ -320,7 +320,7 @@ def _image(opened: OpenFile, start: bytes, media_type: str) -> Content:
 
 
 def _match_line_endings(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    """Convert both texts to the line endings of the file, because models do not see them and write `\\n`."""
+    """Convert `old` and `new` to the line endings of the file. Models do not see line endings and write `\\n`."""
     if b"\r\n" not in data:
         return old, new
     if b"\r" not in old and old not in data:
@@ -343,7 +343,7 @@ def _occurrences(data: bytes, wanted: bytes, *, is_overlapping: bool) -> list[in
 
 
 def _not_found(data: bytes, arguments: EditFile) -> str:
-    """Return the error for an edit whose text does not occur. Often only the white space differs."""
+    """Return the error for an edit whose `old_text` does not occur in the file. Mention similar text, if any."""
     message = f"`old_text` does not occur in `{arguments.path}`. Nothing was changed."
     lines = [" ".join(line.split()) for line in data.decode("utf-8", "replace").splitlines()]
     wanted = [" ".join(line.split()) for line in arguments.old_text.strip().splitlines()]
@@ -362,7 +362,7 @@ def _occurrence_count(count: int) -> str:
 
 
 def _at_lines(lines: list[int]) -> str:
-    """Return a list of line numbers as text, shortened if it is long."""
+    """Return line numbers as text. A long list is shortened."""
     listed = ", ".join(str(line) for line in lines[:MAX_PLACES])
     more = f" and {len(lines) - MAX_PLACES} more" if len(lines) > MAX_PLACES else ""
     return f"at line{'' if len(lines) == 1 else 's'} {listed}{more}"

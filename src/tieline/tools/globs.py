@@ -25,7 +25,7 @@ _SPECIAL = re.compile(r"([*?\[\]{}\\])")
 
 
 class Glob:
-    """A parsed pattern. Raises ValueError with a readable message if the pattern is not valid."""
+    """A parsed pattern. The constructor raises ValueError with a readable message if the pattern is not valid."""
 
     def __init__(self, pattern: str) -> None:
         if not pattern or len(pattern) > MAX_LENGTH:
@@ -106,7 +106,7 @@ def _parts(marks: Sequence[str]) -> list[_Part]:
 
 
 def _part(marks: Sequence[str]) -> _Part:
-    """Compile one part of a pattern. The text after a star matches at its first occurrence, without backtracking."""
+    """Compile one part of a pattern. Text after a star matches only at its first occurrence, without backtracking."""
     if len(marks) == 1 and len(marks[0]) > 1 and not marks[0].strip("*"):
         return _ANY_PARTS
     pieces: list[str] = [""]
@@ -137,7 +137,7 @@ def _character(mark: str) -> str:
 
 
 def _parts_match(wanted: Sequence[_Part], parts: Sequence[str]) -> bool:
-    """Return whether the parts of a path match a pattern. On a mismatch, only the latest `**` is retried."""
+    """Return whether the parts of a path match those of a pattern. On a mismatch, only the latest `**` is extended."""
     at = place = 0
     back: tuple[int, int] | None = None
     while place < len(parts) or at < len(wanted):

@@ -12,7 +12,7 @@ _ACTIONS = {
     "write_file": ("writing", "writing any file in"),
     "edit_file": ("editing", "editing any file in"),
 }
-"""For each tool, the phrases for its use on one path and on everything in a folder."""
+"""For each tool, two phrases: one for its use on a single path, one for its use on everything in a folder."""
 _THIS_FOLDER = "this folder"
 _ESCAPED = re.compile(r"\\(.)")
 
@@ -40,12 +40,12 @@ def _action(rule: Rule) -> str:
 
 
 def _running(command: str, rule: Rule) -> str:
-    """Describe a rule for a command. A prefix allows only arguments that cannot write or run anything."""
+    """Describe a rule that allows this command: exactly as it is, or with any read-only arguments."""
     run = f"running “{command}”" if rule.path is None else f"running “{command}” in {_place(rule.path)}"
     return run if rule.exact else f"{run} with any read-only arguments"
 
 
 def _place(pattern: str) -> str:
-    """Return a pattern as a readable path."""
+    """Return a path pattern without escapes, as text for a person."""
     path = _ESCAPED.sub(r"\1", pattern).strip("/")
     return _THIS_FOLDER if path in ("", ".") else path

@@ -1,7 +1,8 @@
 """The gateway's tools, guarded by rules: a call is allowed, refused, or presented to a person.
 
 A turn has a mode. In *chat* there are no tools. In *plan* the model can read, ask questions and propose a plan; once
-the plan is approved, the mode becomes *agent*, where the model can do everything that the rules and the person allow.
+the plan is approved, the mode changes to *agent*. In *agent* the model can do everything that the rules and the person
+allow.
 """
 
 import asyncio
@@ -65,9 +66,9 @@ _KINDS = {
 
 
 class GuardedTools:
-    """Provides the tools of each turn, and decides about calls by rules and by asking a person.
+    """Provides the tools of each turn. Decides whether a call may run, by rules or by asking a person.
 
-    `note` is called for each decision that a rule, other than a default rule, makes without asking a person.
+    `note` is called when a rule decides without asking a person, unless it is a default rule.
     """
 
     def __init__(self, box: WorkspaceToolbox, policy: Policy, *, note: DecisionListener = lambda _, __: None) -> None:
@@ -93,7 +94,7 @@ class GuardedTools:
     async def authorize(self, call: ToolCall, host: Host) -> "Judgement | ToolRefusal":
         """Judge a call, and ask a person if the rules require it. Return the judgement, or a refusal.
 
-        If the call is allowed, the caller must use `subject.path` of the judgement; see `Workspace.pinned`.
+        If the call is allowed, it must be run on the path `subject.path` of the judgement; see `Workspace.pinned`.
         """
         judgement = await self.judge(call)
         if judgement.verdict.decision == "ask":
@@ -126,7 +127,7 @@ class GuardedTools:
             self._note(judgement.subject, judgement.verdict)
 
     async def remember(self, rule: Rule) -> None:
-        """Grant a rule permanently. If it cannot be saved, it applies only until the gateway stops."""
+        """Add a permanent grant. If it cannot be saved, it applies only until the gateway stops."""
         try:
             await asyncio.to_thread(self.policy.remember, rule)
         except OSError as error:
@@ -183,7 +184,7 @@ class ToolRefusal(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """The subject of a call, the verdict of the rules, and the grants to offer, the narrowest first."""
+    """The subject of a call, the verdict of the rules, and the grants to offer to the person, the narrowest first."""
 
     subject: Subject
     verdict: Verdict
@@ -200,7 +201,7 @@ class Judgement(NamedTuple):
 
     @property
     def is_free(self) -> bool:
-        """Whether the call is allowed because every call is allowed (--yolo)."""
+        """Whether the call is allowed only because the option --yolo allows every call."""
         return self.verdict.decision == "allow" and self.verdict.rule is None
 
 
@@ -370,7 +371,7 @@ def _denied(permitted: ApprovalAnswer, change: Diff | None) -> ToolRefusal:
 
 
 def _denial_text(permitted: ApprovalAnswer) -> str:
-    """Return the denial as shown to the person: with the reason that they gave, or why there was no answer."""
+    """Return the text that tells the person that a call was denied, with the person's reason or why nobody answered."""
     if permitted.option is None:
         return f"Not allowed. {_sentence(permitted.reason)}" if permitted.reason else "Not allowed."
     return f"Denied: {_sentence(permitted.reason)}" if permitted.reason else "Denied."

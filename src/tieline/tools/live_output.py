@@ -1,7 +1,7 @@
 """Reports the output of a running command: both streams in order of arrival, at a limited rate.
 
-Each report contains the complete output so far, cut to its beginning and end if it is long. Therefore the reports
-become less frequent the longer a command runs.
+Each report contains the complete output so far, cut to its beginning and end if it is long. To limit the amount of
+data, reports become less frequent the longer a command runs.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from tieline.tools.bounded_output import BoundedOutput
 HEAD = 4 << 10
 TAIL = 12 << 10
 MIN_INTERVAL = 0.1
-"""Seconds between two reports of a command that has just started."""
+"""Seconds between two reports shortly after a command has started."""
 MAX_INTERVAL = 1.0
 """Seconds between two reports of a command that has run for SLOWEST_AFTER seconds."""
 SLOWEST_AFTER = 60.0

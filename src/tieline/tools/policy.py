@@ -1,17 +1,17 @@
 """The permission policy: rules decide whether a call is allowed, denied, or needs a person's permission.
 
 A rule consists of a tool, a path, a command and a decision. The first matching rule decides; the user's rules come
-before the defaults. Where the decision is to ask, a grant (a rule that a person created with "Always allow") replaces
-the question. So a grant can never allow what a rule denies.
+before the defaults. If the deciding rule requires a person's permission, a grant (a rule that a person created with
+"Always allow") can provide it. So a grant can never allow a call that a rule denies.
 
-Grants are narrow: they cover a path, or a command in one folder, either with exactly this text or with read-only
-arguments (see `read_only`). No grant covers changes to a protected file (see `protected`); a rule allows such changes
-only if it names the file or its folder.
+Grants are narrow: they cover a path, or a command in one folder, either with exactly the same text or with any
+read-only arguments (see `read_only`). No grant covers changes to a protected file (see `protected`); a rule allows such
+changes only if it names the file or its folder.
 
 Paths are judged after resolving links. Commands are judged conservatively: a rule that allows a prefix matches only if
 a shell would run exactly one program; a rule that denies or asks matches if its words occur anywhere. Such a rule
-guards against mistakes, not against malice: a command can be written to avoid it. To prevent a command reliably, have
-no rule that allows it.
+guards against mistakes, not against malice: a command can be written to avoid it. The reliable way to prevent a command
+is to have no rule that allows it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -44,7 +44,7 @@ PATH_READERS = frozenset(("read_file", "list_directory", "search_files", "search
 
 
 class Verdict(Value):
-    """A decision and its reason, as text for a person or a model. `rule` is the rule that decided, if any."""
+    """A decision, and its reason as text for a person or a model. `rule` is the rule that was applied, if any."""
 
     decision: Decision
     reason: str
@@ -163,7 +163,7 @@ class Policy:
 
     @property
     def restricts_paths(self) -> bool:
-        """Whether a rule denies some paths or requires permission, so that searching a folder could reveal them."""
+        """Whether a rule denies some paths or requires permission for them. If so, a search could reveal them."""
         return any(rule.path is not None and rule.decision != "allow" for rule in self._rules)
 
     def suggest(self, subject: Subject) -> tuple[Rule, ...]:
@@ -191,7 +191,7 @@ class Policy:
 
 
 def retirement_reason(rule: Rule) -> str:
-    """Return the reason why an earlier grant no longer applies, or an empty string if it still applies."""
+    """Return the reason why a saved grant no longer applies, or an empty string if it still applies."""
     words = simple_command(rule.command) if rule.command is not None else None
     if rule.command is not None and not rule.exact:
         if read_only_prefix(words or ()) is None:
@@ -282,12 +282,12 @@ def _covers(rule: Rule, subject: Subject) -> bool:
 
 
 def _is_bound(rule: Rule) -> bool:
-    """Return whether a grant for a command applies to one folder only. Elsewhere the command could run other code."""
+    """Return whether a grant for a command is limited to one folder. Elsewhere the command could run other code."""
     return rule.path is not None and is_exact(rule.path)
 
 
 def _may_repeat(command: str, folder: str) -> bool:
-    """Return whether a command may be granted: it is read-only, or it names no protected file."""
+    """Return whether a grant may cover a command: the command must be read-only or name no protected file."""
     words = simple_command(command)
     if words is not None and is_read_only(words):
         return True
@@ -315,7 +315,7 @@ def _command_matches(rule: Rule, command: str) -> bool:
 
 
 def _occurs(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    """Return whether `words` contains the wanted words in sequence. A folder before the first word is ignored."""
+    """Return whether `words` contains the wanted words in sequence. A program's folder (`/bin/`) is ignored."""
     size = len(wanted)
     if not size:
         return False
@@ -327,7 +327,7 @@ def _occurs(wanted: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def _for_command(subject: Subject) -> tuple[Rule, ...]:
-    """Return a grant for exactly this command in its folder. For a read-only command, add a grant for any arguments."""
+    """Return a grant for exactly this command in its folder. If it is read-only, also return one for any arguments."""
     command = subject.command or ""
     folder = escaped(subject.path or ".")
     exactly = Rule(decision="allow", tool=subject.tool, path=folder, command=command, exact=True)

@@ -3,8 +3,8 @@
 A change to such a file can cause commands to run later, so no grant covers it: every change needs permission. Only a
 rule in the user's configuration that names the file or its folder can allow it.
 
-Names are compared as on the most tolerant file systems: ignoring case, compatibility forms, ignorable code points, and
-dots or blanks at the end.
+Names are compared as on the most tolerant file systems, which ignore case, compatibility forms, ignorable code points,
+and dots or blanks at the end.
 """
 
 import unicodedata
@@ -115,7 +115,7 @@ def controlled_program(path: str) -> str | None:
 
 
 def protection_warning(path: str) -> str:
-    """Return a warning for the person who decides if a path is protected; otherwise an empty string."""
+    """Return a warning for the person who allows or denies a change to a path; empty if it is not protected."""
     owner = controlled_program(path)
     return "" if owner is None else f"`{path}` is protected: it controls the behaviour of {owner}."
 

@@ -1,8 +1,8 @@
 """The search tools: search_files finds files by name, search_content finds lines by regular expression.
 
-Ripgrep, or `search_fallback` if it is not installed, only locates matches. It opens files by name, and a name can be
-redirected to another file while it runs. So every reported file is opened again through the workspace, and the text
-shown is read from there. A line that differs from the reported one is not shown.
+Ripgrep, or `search_fallback` if ripgrep is not installed, only locates matches. It opens files by name, and during the
+search a name could be changed to lead to another file. So every reported file is opened again through the workspace,
+and the text shown is read from there. A line that differs from the reported one is not shown.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ MAX_SHOWN = 100_000
 MAX_READ = 256 << 20
 """Maximum size in bytes of all files that are read to show matches."""
 MAX_FOUND = 8 << 20
-"""Maximum number of bytes that ripgrep may write. Reported lines are cut, so this is enough for thousands of them."""
+"""Maximum number of bytes that ripgrep may write. Reported lines are shortened, so this is enough for thousands."""
 MAX_FILE = "64M"
 MIN_VERSION = 13
 """The first version of ripgrep that supports all the options used here."""
@@ -109,7 +109,7 @@ SEARCH_CONTENT = ToolDefinition(
 
 
 def find_ripgrep(search_path: str) -> str | None:
-    """Return the path of ripgrep if this PATH has a recent enough version, else None. This runs `rg --version`."""
+    """Return the path of ripgrep if this PATH has a sufficiently new version, else None. This runs `rg --version`."""
     folders = (folder for folder in search_path.split(os.pathsep) if folder.startswith("/"))
     found = shutil.which("rg", path=os.pathsep.join(folders))
     if found is None:
@@ -123,7 +123,7 @@ def find_ripgrep(search_path: str) -> str | None:
 
 
 class LineMatch(NamedTuple):
-    """A reported match. `preview` is the beginning of the line as reported; `column` counts bytes from 1."""
+    """A match reported by the search program. `preview` is the beginning of the line; `column` counts bytes from 1."""
 
     line: int
     column: int
@@ -240,7 +240,7 @@ class _Found(NamedTuple):
     notes: list[str]
 
     def path(self, inside: str) -> str:
-        """Convert a path relative to the searched folder to one relative to the root of the workspace."""
+        """Convert `inside`, a path relative to the searched folder, to a path relative to the root of the workspace."""
         return inside if self.base == "." else f"{self.base}/{inside}"
 
 
@@ -252,7 +252,7 @@ class _SearchRoot(NamedTuple):
 
 @contextmanager
 def _search_root(workspace: Workspace, path: str) -> Iterator[_SearchRoot]:
-    """Open the directory to search, or the directory of the one file to search."""
+    """Open the directory `path`, or the directory that contains `path` if only this file is to be searched."""
     with workspace.resolve(path) as spot:
         found = workspace.lstat(spot)
         if found is not None and stat.S_ISDIR(found.st_mode):
@@ -264,7 +264,7 @@ def _search_root(workspace: Workspace, path: str) -> Iterator[_SearchRoot]:
 
 
 class _MatchReport:
-    """Collects the lines of the result, up to its limits."""
+    """Collects the lines of the search result until it reaches its maximum size."""
 
     def __init__(self, arguments: SearchContent) -> None:
         self.lines: list[str] = []
@@ -308,7 +308,7 @@ class _MatchReport:
 
 
 def _read_lines(opened: OpenFile, matches: Sequence[LineMatch], context: int) -> dict[int, bytes]:
-    """Return the matching lines and those around them, by line number."""
+    """Return the matching lines, and `context` lines before and after each of them, by line number."""
     wanted = {near for one in matches for near in range(one.line - context, one.line + context + 1)}
     last = max(wanted)
     found: dict[int, bytes] = {}
@@ -351,7 +351,7 @@ def _glob(pattern: str) -> Glob:
 
 
 def _named(pattern: str) -> list[str]:
-    """Return options that restrict ripgrep to matching file names.
+    """Return options that restrict ripgrep to files with a matching name, if it can express the pattern.
 
     The option `--glob` is not used, because it would include files that .gitignore excludes.
     """

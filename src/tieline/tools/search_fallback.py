@@ -28,7 +28,7 @@ SNIFFED = 8192
 _IGNORE = ".gitignore"
 _WILD = re.compile(r"[*?\[\\]")
 _LINE_BOUND = re.compile(r"\(\?[^:P#]|\\[AZ]|\\z")
-"""Matches expressions whose meaning may depend on where the text ends; these are applied to single lines only."""
+"""Matches syntax whose meaning may depend on where the text ends. Such expressions are applied to single lines only."""
 
 
 def main(arguments: list[str]) -> int:
@@ -97,7 +97,7 @@ class _Rule(NamedTuple):
 
 
 class _Ignore(NamedTuple):
-    """A .gitignore file: the length of the path to its folder, and its rules, the last first."""
+    """A .gitignore file: the length of the path to its folder, and its rules in reverse order."""
 
     depth: int
     rules: tuple[_Rule, ...]
@@ -152,7 +152,7 @@ class _Expression:
         self._whole = None if _LINE_BOUND.search(text) else re.compile(text, flags | re.MULTILINE)
 
     def may_match(self, text: str) -> bool:
-        """Return whether any line of a text may match. One search in the whole text rules out most files."""
+        """Return whether any line of a text may match. A single search of the whole text excludes most files."""
         return self._whole is None or self._whole.search(text) is not None
 
 

@@ -1,7 +1,8 @@
-"""Runs commands in the workspace, with limits on time and output. A command ends together with everything it started.
+"""Runs commands in the workspace, with limits on time and output. All processes that a command started end with it.
 
 Each command runs under a warden, a small process (see `net/process/warden.py`) that ends all processes the command
-leaves behind. The warden holds a pipe to the gateway: when the pipe closes, for whatever reason, it ends the command.
+leaves behind. The warden has a pipe to the gateway. When the pipe is closed, for whatever reason, the warden ends the
+command.
 """
 
 import asyncio
@@ -25,9 +26,9 @@ from tieline.tools.live_output import LiveOutput
 from tieline.tools.workspace import ResolvedPath, Workspace
 
 GRACE = 2.0
-"""Seconds between SIGTERM and SIGKILL."""
+"""Seconds between SIGTERM and SIGKILL when a command is ended."""
 WARDEN_TIMEOUT = 8.0
-"""Seconds after its SIGKILL that the warden has to exit, before it is killed itself."""
+"""Seconds that the warden may take to exit after it has killed the command. Then the warden is killed as well."""
 DRAIN_TIMEOUT = 1.0
 """Seconds to keep reading after the warden has ended, in case a process escaped it and holds the pipes open."""
 MAX_OUTPUT = 64 << 20
@@ -35,7 +36,7 @@ MAX_OUTPUT = 64 << 20
 MAX_SECONDS = 600
 
 OutputListener = Callable[[int, bytes], None]
-"""Called with the number of a stream (1 or 2) and the data a command wrote to it."""
+"""Called with the number of a stream (1 is stdout, 2 is stderr) and the data that a command wrote to it."""
 
 _WARDEN = str(Path(__file__).parents[1] / "net" / "process" / "warden.py")
 
@@ -79,7 +80,10 @@ class CommandOutcome(Value):
 
 
 class OutputLimits(Value):
-    """How many bytes to keep at both ends of each stream. A command that writes more than `total` bytes is ended."""
+    """The number of bytes to keep from the beginning (`head`) and the end (`tail`) of each stream.
+
+    A command that writes more than `total` bytes is ended.
+    """
 
     head: int = 16 << 10
     tail: int = 32 << 10
@@ -111,7 +115,10 @@ class RunningCommand(asyncio.SubprocessProtocol):
         limits: OutputLimits | None = None,
         listener: OutputListener | None = None,
     ) -> "RunningCommand":
-        """Start a command in an open directory, which the caller may close afterwards."""
+        """Start a command in a directory. `directory` is its open file descriptor, which may be closed afterwards.
+
+        `listener` is called with the output as it arrives.
+        """
         loop = asyncio.get_running_loop()
         entries = _entries(environment)
         status, reporting = os.pipe()
@@ -137,7 +144,7 @@ class RunningCommand(asyncio.SubprocessProtocol):
         return self._closed.done()
 
     async def wait(self, seconds: float | None = None) -> CommandOutcome:
-        """Wait for the end of the command. End it after this many seconds, or if the wait is cancelled."""
+        """Wait until the command has ended. Stop it after this many seconds, or if the wait is cancelled."""
         timed_out = False
         try:
             await asyncio.wait([self._closed], timeout=seconds)
@@ -214,7 +221,7 @@ class RunningCommand(asyncio.SubprocessProtocol):
         cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0)).write(entries)
 
     def _read_status(self) -> None:
-        """Read the warden's report."""
+        """Read the report in which the warden says how the command started and ended."""
         with contextlib.suppress(OSError):
             while more := os.read(self._status, 4096):
                 self._reported += more
@@ -240,7 +247,7 @@ async def run(
     limits: OutputLimits,
     report: Report = no_report,
 ) -> str:
-    """Run run_terminal: run a command and return its result as text. Raise ToolFailed if it was ended early."""
+    """Execute run_terminal: run a command and return its result as text. Raise ToolFailed if it was ended early."""
     with LiveOutput(report) as live:
         with contextlib.ExitStack() as held:
             reach = workspace.directory(arguments.cwd)

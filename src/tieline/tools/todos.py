@@ -34,7 +34,7 @@ class TodoItem(Value):
 
 
 class TodoRead(Value):
-    """The arguments of todo_read: none."""
+    """The arguments of todo_read, which has none."""
 
 
 class TodoWrite(Value):
@@ -57,7 +57,7 @@ TODO_WRITE = ToolDefinition(
 
 
 def plan_from_todos(items: Sequence[TodoItem]) -> Plan:
-    """Return todo items as a plan, which the web page shows."""
+    """Return todo items as a plan, to be shown on the web page."""
     return Plan(entries=tuple(PlanEntry(content=item.content, status=_STEPS[item.status]) for item in items))
 
 

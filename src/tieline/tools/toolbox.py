@@ -1,7 +1,7 @@
 """The gateway's tools for one workspace, ready to be called. Permissions are checked elsewhere (`guarded_tools`).
 
-A call never raises: a failure is a result with a message the model can act on. Cancelling a call ends every process it
-started. Disk access happens in threads.
+A call never raises an exception: a failure is a result with a message that tells the model how to proceed. Cancelling a
+call ends every process it started. Disk access happens in threads.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ Tool = Callable[[T, Report, Workspace], Awaitable[Content]]
 class WorkspaceToolbox:
     """The tools of one workspace.
 
-    `environment` holds all environment variables of commands; `interpreter` is the program that runs a command line.
+    `environment` holds all environment variables for commands; `interpreter` is the program that runs a command line.
     `ripgrep` is the program to search with, or None for the slower `search_fallback`. `hides` returns whether searches
     must not show a path.
     """
@@ -74,7 +74,8 @@ class WorkspaceToolbox:
     async def execute(self, call: ToolCall, report: Report = no_report, place: str | None = None) -> ToolResult:
         """Run a call without checking permissions. `report` receives its progress.
 
-        `place` is the path for which permission was given. If the call now resolves to another path, nothing is done.
+        `place` is the path for which permission was given. If the path in the call now resolves to another one, the
+        call fails.
         """
         try:
             content = await self._run(call, report, self.workspace.pinned(place))
@@ -87,7 +88,7 @@ class WorkspaceToolbox:
         return _result(call, content)
 
     async def preview(self, call: ToolCall, place: str | None = None) -> CallPreview:
-        """Return a preview of a call for the person who decides about it. `place` is the path it must resolve to."""
+        """Return a preview of a call for the person who decides. The call's path must resolve to `place`, if given."""
         return await asyncio.to_thread(call_preview.preview_call, self.workspace.pinned(place), call)
 
     async def _run(self, call: ToolCall, report: Report, workspace: Workspace) -> Content:

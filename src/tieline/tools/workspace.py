@@ -1,9 +1,9 @@
 """The workspace: the folder that tools act in, with no access to anything outside.
 
 Paths are resolved part by part: every directory is opened relative to its parent and never through a link, and `..`
-goes back to a directory that is already open. A link is read, and its target is resolved in the same way. So replacing
-a path between its check and its use gains nothing: no name leads outside. (A hard link to a file outside counts as a
-file of the workspace; its creator already had access to that file.)
+goes back to a directory that is already open. A link is read, and its target is resolved in the same way. So nothing is
+gained by replacing a path between its check and its use: no name leads outside. (A hard link to a file outside counts
+as a file of the workspace; its creator already had access to that file.)
 
 Everything here blocks: call it in a thread.
 """
@@ -36,7 +36,7 @@ _PIECE = 1 << 20
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STEP = _DIRECTORY | getattr(os, "O_PATH", 0)
-"""Flags to open an intermediate directory, for which no read permission is needed."""
+"""Flags to open a directory in the middle of a path, without read permission where the system allows it."""
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _REASONS = {
@@ -52,7 +52,7 @@ _REASONS = {
 
 
 class ResolvedPath(NamedTuple):
-    """A name in an open directory. `path` is the same place relative to the root, with all links resolved."""
+    """A name in an open directory. `path` is the whole path relative to the root, with all links resolved."""
 
     directory: int
     name: str
@@ -77,7 +77,7 @@ class DirectoryEntry(NamedTuple):
 
 
 class WriteResult(NamedTuple):
-    """The result of writing a file. `before` is its earlier content, if it could be read."""
+    """The result of writing a file. `before` is its previous content, if that could be read."""
 
     path: str
     is_new: bool
@@ -98,9 +98,10 @@ class Workspace:
         """The only path that can be accessed; None if there is no such restriction."""
 
     def pinned(self, place: str | None) -> "Workspace":
-        """Return the same workspace, restricted to the resolved path `place` (None means no restriction).
+        """Return this workspace with access restricted to the resolved path `place` (None means no restriction).
 
-        Permission is given for a resolved path before the path is used, and a link could be changed in between.
+        A person gives permission for a resolved path. The restriction prevents access to another path if a link is
+        changed in the meantime.
         """
         if place is None:
             return self
@@ -124,7 +125,7 @@ class Workspace:
 
     @contextmanager
     def resolve(self, path: str, *, make: bool = False) -> Iterator[ResolvedPath]:
-        """Resolve a path, and hold its parent directory open. `make` creates missing directories."""
+        """Resolve a path, and hold its parent directory open. If `make` is true, create missing directories."""
         walk = _PathWalk(self, path, make=make)
         with walk, walk.explaining_errors():
             spot = walk.run()
@@ -152,7 +153,7 @@ class Workspace:
                 os.close(opened)
 
     def entries(self, path: str) -> list[DirectoryEntry]:
-        """Return the entries of a directory, unsorted and at most MAX_ENTRIES."""
+        """Return at most MAX_ENTRIES entries of a directory, in no particular order."""
         found: list[DirectoryEntry] = []
         with self.directory(path) as spot, os.scandir(spot.directory) as listing:
             for item in listing:
@@ -288,7 +289,7 @@ def check_regular(found: os.stat_result | None, path: str) -> None:
 
 
 class _PathWalk:
-    """Resolves one path. `names` is the position relative to the root; `ahead` are the parts still to resolve."""
+    """Resolves one path. `names` holds the resolved parts, relative to the root; `ahead` holds the remaining parts."""
 
     def __init__(self, workspace: Workspace, path: str, *, make: bool = False) -> None:
         self.workspace = workspace
