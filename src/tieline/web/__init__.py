@@ -1,5 +1,5 @@
 """The web page: its static files, its JSON API at `/api`, and the event stream that keeps it up to date.
 
-Content and rendering of the page belong here. The conversations and the inbox (`core`), HTTP parsing and access checks
-(`frontends`), and tools (`tools`) do not.
+The content of the page and its rendering belong here. Conversations and the inbox belong in `core`, HTTP parsing and
+access checks in `frontends`, and tools in `tools`.
 """

@@ -34,7 +34,7 @@ MAX_FILES = 20
 """Maximum number of files attached to one message."""
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MODELS_TIMEOUT = 1.5
-"""Seconds to wait for the model lists of backends. The event stream tells the page when lists arrive later."""
+"""Seconds to wait for the model lists of backends. If they arrive later, the event stream notifies the page."""
 WRONG_KEY_DELAY = 0.5
 """Seconds before a wrong key is rejected, to slow down guessing."""
 LOCKED_STATE = {
@@ -46,7 +46,7 @@ LOCKED_STATE = {
     "sessions": [],
     "seq": 0,
 }
-"""The state that the page receives without the key."""
+"""The state that a page without the key receives."""
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ class PageApi:
     # ── The gateway ──────────────────────────────────────────────────────────────────────────────
 
     async def state(self, exchange: Exchange) -> None:
-        """Send the state that the page needs to start. To a page without the key, send only that a key is required."""
+        """Send the state that the page needs to start. If the page lacks the key, only say that a key is required."""
         info = self._info
         tools = {"enabled": info.has_tools, "workspace": info.workspace, "yolo": info.yolo}
         opening = {"version": info.version, "address": address(exchange)}
@@ -190,7 +190,7 @@ class PageApi:
     # ── Traffic ──────────────────────────────────────────────────────────────────────────────────
 
     async def traffic(self, exchange: Exchange) -> None:
-        """Send summaries of the latest legs, or of those before a given leg."""
+        """Send summaries of the latest legs, or of the legs before a given one."""
         self._stream.attend()
         legs = self._gateway.bus.legs(_query(exchange, "before") or None, _query(exchange, "query")[:200])
         await _respond(exchange, {"legs": legs})
@@ -215,7 +215,7 @@ class PageApi:
         await _respond(exchange, await self._sessions.create(body.model, body.mode, body.effort))
 
     async def session(self, exchange: Exchange) -> None:
-        """Send the messages of a session: all, the last ones, or those before a given one."""
+        """Send messages of a session: all of them, the latest ones, or those before a given message."""
         self._stream.attend()
         view = await self._sessions.view(_rest(exchange, "/api/sessions/"))
         snapshot = self._stream.snapshot(view)
@@ -255,7 +255,7 @@ class PageApi:
         await _respond(exchange, {})
 
     async def act(self, exchange: Exchange) -> None:
-        """Act on a session: send, stop, retry or edit a message, or show another branch."""
+        """Perform an action in a session: send, stop, retry or edit a message, or show another branch."""
         self._token.check(exchange)
         session, _, verb = _rest(exchange, "/api/sessions/").partition("/")
         verbs: dict[str, Callable[[Exchange, str], Any]] = {
@@ -294,7 +294,7 @@ class PageApi:
     # ── Shared ───────────────────────────────────────────────────────────────────────────────────
 
     async def _models(self) -> list[dict[str, Any]]:
-        """Return all models as JSON. If listing them takes too long, return none and notify the page later."""
+        """Return all models as JSON. If that takes too long, return an empty list and notify the page later."""
         if self._listing is None or self._listing.done():
             self._listing = self._tasks.start(self._gateway.models.all(), "models for the page")
         listing = self._listing
@@ -325,7 +325,10 @@ async def _respond(exchange: Exchange, value: Any, *headers: tuple[bytes, bytes]
 
 
 def _uncookied(exchange: Exchange) -> tuple[tuple[bytes, bytes], ...]:
-    """Return a header that deletes a cookie set by earlier versions. Browsers send it to every port of this host."""
+    """Return a header that deletes a cookie of earlier versions, which browsers send to every port of this host.
+
+    Return no header if the request does not have this cookie.
+    """
     if b"tieline=" not in exchange.headers.get(b"cookie", b""):
         return ()
     return ((b"set-cookie", b"tieline=; Path=/api; HttpOnly; SameSite=Strict; Max-Age=0"),)

@@ -1,7 +1,8 @@
 """Incremental rendering of a Markdown text that grows: each block is rendered once, when it is finished.
 
-A block is finished when another one has begun after it, or when an empty line ends it. To find finished blocks, the
-unfinished text after the last one is parsed again, but only at line ends, and less often as it grows.
+A block is finished when another block has begun after it, or when an empty line ends it. To find newly finished blocks,
+the text after the last finished block is parsed again. This is done only at line ends, and less often as the text
+grows.
 """
 
 import re
@@ -24,7 +25,7 @@ _FINDER.core.ruler.enableOnly(["normalize", "block"])
 
 
 class Block(NamedTuple):
-    """One or more finished blocks as HTML. `until` is the offset in the text at which they end."""
+    """One or more finished blocks as HTML. `until` is the offset at which they end in the whole text."""
 
     number: int
     html: str
@@ -68,7 +69,7 @@ class Blocks:
         return _LINE_END.search(self.rest, self._looked_at) is not None
 
     def add(self, text: str) -> None:
-        """Append to the unfinished text."""
+        """Append `text` to the unfinished text."""
         self.rest += text
 
     def look(self) -> str:
@@ -88,7 +89,7 @@ class Blocks:
 
 
 def finished(rest: str, *, is_all: bool) -> RenderedPiece | None:
-    """Render the finished blocks at the beginning of `rest`, or all of `rest` if `is_all` is true.
+    """Render the finished blocks at the beginning of `rest`, or the whole of `rest` if `is_all` is true.
 
     Return None if there is nothing to render.
 

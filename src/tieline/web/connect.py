@@ -1,4 +1,4 @@
-"""The content of the Connect page: the state of backends, and settings for clients with address and model filled in."""
+"""The content of the Connect page: the state of backends, and client settings that contain the address and a model."""
 
 import json
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ OWN_KEY = "<your gateway key>"
 DEMO = "demo/scripted"
 NO_MODEL = "<backend>/<model>"
 CLAUDE_SIZES = ("OPUS", "SONNET", "HAIKU")
-"""Claude Code's model sizes. Claude Code requests models by size for /model, subagents and background requests."""
+"""Claude Code's model sizes. Claude Code selects a model by size for /model, subagents and background requests."""
 CONTEXT = 128_000
 OUTPUT = 8192
 
 
 class Snippet(Value, omit_defaults=False):
-    """The settings that connect one client to the gateway, to be copied by the user. `language` is their format."""
+    """The settings that connect one client to the gateway, to be copied by the user. `language` names their format."""
 
     id: str
     title: str
@@ -41,7 +41,7 @@ def connection(info: GatewayInfo, address: str, models: Sequence[str], *, needs_
 
 
 def choose_model(default: str | None, models: Sequence[str]) -> str:
-    """Return the model for the client settings: the default model, else the first real one, else the demo model."""
+    """Return the model for client settings: the default, else the first except the demo model, else the demo model."""
     if default is not None and "*" not in default:
         return default
     real = next((model for model in models if model != DEMO), None)

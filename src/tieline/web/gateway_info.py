@@ -33,7 +33,7 @@ class LoginState(Value, omit_defaults=False):
     state: Literal["none", "waiting", "logged_in", "simulated", "off"]
     text: str = ""
     trouble: str = ""
-    """The reason why the last login failed; empty if it did not fail."""
+    """The reason why the last login attempt failed; empty if it did not fail."""
     is_offered: bool = True
     """Whether the page offers to log in."""
     url: str = ""
@@ -48,7 +48,7 @@ class AccountLogin(Protocol):
     def state(self) -> LoginState: ...
 
     async def begin(self) -> str:
-        """Begin a login and return the URL to open in a browser. Its outcome is announced as a change of state."""
+        """Begin a login and return the URL to open in a browser. The state of the account later shows the outcome."""
 
     async def cancel(self) -> None:
         """Cancel the login in progress."""
@@ -56,7 +56,7 @@ class AccountLogin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GatewayInfo:
-    """Information about the gateway for the web page. Callables return values that can change."""
+    """Information about the gateway for the web page. Values that can change are returned by functions."""
 
     version: str
     backends: Callable[[], Sequence[BackendState]] = tuple

@@ -26,7 +26,7 @@ class LiveMessage:
         self.session = session
         self.message = message
         self.is_whole = is_whole
-        """Whether all events of the message have been collected, from the first one on."""
+        """Whether the message has been followed from its beginning."""
         self.turn: Turn | None = None
         """The complete message; None while it is in progress."""
         self.wake = asyncio.Event()
@@ -39,7 +39,7 @@ class LiveMessage:
 
     @classmethod
     def of(cls, session: str, turn: Turn) -> "LiveMessage":
-        """Return the live message for a turn that began before its events were collected."""
+        """Return a live message with the content of a turn in progress. Later events are added to it."""
         live = cls(session, turn.id)
         for index, part in enumerate(turn.parts):
             if isinstance(part, Text):
@@ -80,7 +80,7 @@ class LiveMessage:
             self.task.cancel()
 
     def take(self) -> list[Event]:
-        """Return the events since the last call. Consecutive deltas are joined."""
+        """Return the events added since the last call. Consecutive deltas are joined."""
         events, self._pending = self._pending, []
         return join_deltas(events)
 

@@ -1,9 +1,9 @@
-"""Renders a model's Markdown as safe HTML: no scripts, no remote resources, no markup from the text itself.
+"""Renders a model's Markdown as safe HTML, without scripts, remote resources or HTML tags from the text.
 
 Raw HTML is shown as text. Links to web and mail addresses open in a new window without access to the page; other link
-targets (files, `javascript:`) are shown but cannot be followed. Images become links, because loading one would reveal
-the reader to its server. Highlighted code has CSS classes instead of styles. Text that is too large to parse quickly is
-shown as plain text.
+targets (files, `javascript:`) are shown but cannot be followed. Images become links, because loading an image would
+reveal the reader's address to a server. Highlighted code has CSS classes instead of styles. Text that is too large to
+parse quickly is shown as plain text.
 """
 
 import re
@@ -30,7 +30,7 @@ MAX_TEXT = 256 * 1024
 MAX_PROSE = 16 * 1024
 """Maximum number of characters of a paragraph whose inline markup is parsed."""
 MAX_MARKS = 200
-"""A paragraph with more markup characters of one kind is not parsed, because matching them takes quadratic time."""
+"""Maximum number of markup characters of one kind in a paragraph that is parsed. Matching them takes quadratic time."""
 MAX_NESTED = 20
 """Maximum nesting depth of blocks. The parser would drop deeper blocks and everything after them."""
 MAX_COLOURED = 64 * 1024
@@ -58,7 +58,7 @@ _MARKS = "[*_`~<&"
 _FORMATTER: "HtmlFormatter[str]" = HtmlFormatter(nowrap=True)
 Env = MutableMapping[str, Any]
 _PATHS = "paths"
-"""The key under which `Env` holds a stack. It has an entry per open link: whether the link is shown as a path."""
+"""The key of a stack in `Env`. Its entries say for each open link whether it is shown as a path."""
 
 
 def render(text: str) -> str:
@@ -111,7 +111,7 @@ def _inline(state: StateCore) -> None:
 
 
 def _is_shown_as_link(url: str) -> bool:
-    """Return whether Markdown with this link target is parsed as a link. A link to a file cannot be followed."""
+    """Return whether Markdown with this link target is parsed as a link. This includes links to files."""
     return _LINK.match(url) is not None or _SCHEME.match(url.strip()) is None
 
 
@@ -147,7 +147,7 @@ def _split(token: Token) -> list[Token]:
 
 
 def _trimmed(url: str) -> str:
-    """Return a web address without trailing punctuation, which belongs to the sentence around it."""
+    """Return a web address without the punctuation at its end, which belongs to the sentence around it."""
     url = url.rstrip(_TRAILING)
     while url.endswith((")", "]")) and url.count(url[-1]) > url.count("(" if url[-1] == ")" else "["):
         url = url[:-1].rstrip(_TRAILING)

@@ -1,8 +1,8 @@
 """A ring buffer of the latest stream messages, so that a page can resume the stream after a lost connection.
 
 Messages are numbered, starting with the current time, so a number from an earlier process is recognised as too old. A
-slow reader costs nothing: its position is just a number. If the message at that position has been dropped, the reader
-receives a reset message and has to start again.
+slow reader needs no buffer of its own, because its position is just a number. If the message at that position has been
+dropped, the reader receives a reset message and has to start again.
 """
 
 from collections import deque
@@ -20,14 +20,14 @@ RESET = {"type": "reset"}
 
 
 class RingRead(NamedTuple):
-    """Messages as bytes, ready to be sent, and the number of the last of them."""
+    """Messages as bytes, ready to be sent, and the number of the last message."""
 
     data: bytes
     seq: int
 
 
 class MessageRing:
-    """Keeps the latest messages, up to a number and a total size. The first message has the number `first + 1`."""
+    """Keeps the latest messages, limited in number and total size. The first message has the number `first + 1`."""
 
     def __init__(self, first: int, *, most_messages: int = MAX_MESSAGES, most_bytes: int = MAX_BYTES) -> None:
         self.seq = first

@@ -1,4 +1,4 @@
-"""The HTTP routes of the web page, in addition to those of the frontends."""
+"""The HTTP routes of the web page, which the gateway serves in addition to those of the frontends."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OpenPage(Protocol):
-    """The parts of the web page that answer requests."""
+    """The objects that answer the requests of the web page."""
 
     @property
     def api(self) -> "PageApi": ...
@@ -29,7 +29,7 @@ class OpenPage(Protocol):
 
 
 def page_routes(opened: Callable[[], Awaitable[OpenPage]], hello: Endpoint) -> Routes:
-    """Return the routes of the web page. `opened` returns the page, and builds it on the first request.
+    """Return the routes of the web page. `opened` returns the page, which it creates on the first request.
 
     The static files are public; the API needs the gateway's key, if there is one. `hello` answers requests for `/` from
     clients that are not browsers.

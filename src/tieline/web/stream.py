@@ -1,8 +1,8 @@
 """The event stream that keeps open pages up to date. It is ordered and rate-limited, and a page can resume it.
 
 The stream watches the event bus while a page is open, and for a while afterwards. Events of a session are collected and
-sent at most thirty times a second; the HTML of Markdown blocks follows when they are complete. A page can load a
-session in the middle of a message: the response names the last stream message that it already includes.
+sent at most thirty times a second. The HTML of each Markdown block is sent when the block is complete. A page can load
+a session in the middle of a message: the response names the last stream message that it already includes.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ INTERVAL = 1 / 30
 """Minimum number of seconds between two stream messages with events of the same session message."""
 LEGS_INTERVAL = 0.1
 MAX_LEGS = 100
-"""Maximum number of legs that are sent at once. A page does not list more."""
+"""Maximum number of legs that are sent at once. A page does not list more legs than this."""
 LINGER = 120.0
-"""Seconds that the stream keeps watching the event bus after the last page has left, in case the page comes back."""
+"""Seconds that the stream keeps watching the event bus after the last page has left, in case it reconnects."""
 KEEP_ALIVE = 15.0
 STALLED = 60.0
-"""Seconds after which a connection that accepts no data is dropped. The page then reconnects and resumes."""
+"""Seconds after which a connection that accepts no data is dropped. The page then reconnects and resumes the stream."""
 MAX_PLAN = 20_000
 """Maximum number of characters of a plan that is rendered as HTML. A longer plan is shown as plain text."""
 HELLO = b"retry: 1000\n: here\n\n"
@@ -51,7 +51,7 @@ NOTHING_NEW = b": nothing new\n\n"
 
 
 class Snapshot(NamedTuple):
-    """A position in the stream, and the text of the message in progress as rendered up to that position."""
+    """A position in the stream, and the HTML of the message in progress, as rendered up to this position."""
 
     seq: int
     live: dict[int, RenderedText]
@@ -107,7 +107,7 @@ class Stream:
     def snapshot(self, view: SessionView) -> Snapshot:
         """Publish all events that `view` contains, and return the position of the stream after them.
 
-        A page that shows the view and reads the stream from there on misses nothing and sees nothing twice.
+        A page that shows the view and reads the stream from this position misses no event and receives none twice.
         """
         if view.running is None:
             return Snapshot(self._ring.seq, {})
@@ -286,7 +286,9 @@ async def _write(exchange: Exchange, data: bytes) -> None:
 
 
 def _requested_position(exchange: Exchange) -> int | None:
-    """Return the number of the message after which the page wants to resume the stream, or None if it names none.
+    """Return the number of the last message that the page has received, or None if the request does not say.
+
+    The stream resumes after this message.
 
     The number is in the header `last-event-id` or in the query parameter `since`.
     """

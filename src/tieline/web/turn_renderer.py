@@ -23,7 +23,7 @@ MAX_ENTRIES = 20_000
 
 
 class RenderedText(NamedTuple):
-    """The rendered beginning of a text: its HTML, the offset in the text where it ends, and its number of blocks."""
+    """The rendered beginning of a text: its HTML, the offset at which it ends in the text, and its number of blocks."""
 
     html: str
     until: int
@@ -41,7 +41,7 @@ class TurnRenderer:
         self._cache = BoundedCache[str, str](MAX_ENTRIES, max_weight=max_cached)
 
     async def html(self, session: str, text: str, stored: Mapping[str, bytes] | None = None) -> str:
-        """Return a Markdown text of a session as HTML. `stored` is the HTML saved for the session, if it was loaded."""
+        """Return a Markdown text of a session as HTML. `stored` is the session's saved HTML, if already loaded."""
         key = _key(text)
         cached = self._cache.get(key)
         if cached is not None:
@@ -120,7 +120,7 @@ def _plans(turn: Turn) -> Iterable[str]:
 
 
 def _key(text: str) -> str:
-    """Return the cache key of a text. It depends on the version of the rendering."""
+    """Return the cache key of a text. The key changes with the version of the rendering."""
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=18, key=VERSION).hexdigest()
 
 
