@@ -1,4 +1,5 @@
-"""Protocol codecs without I/O, clocks or randomness; each implements both roles of its protocol.
+"""Protocol codecs without I/O, clocks or randomness. Each codec implements both sides of its protocol.
 
-A protocol's package must not import another protocol's; what several need belongs in `shared`.
+The package of a protocol must not import that of another protocol. Code that several protocols need belongs in
+`shared`.
 """

@@ -1,4 +1,4 @@
-"""Convert an agent's requests to facts, as far as the client offers them, and the client's answers to results.
+"""Converts requests from an agent to facts, if the client supports them, and the client's answers to JSON-RPC results.
 
 Each request is answered once. Every method that answers a request returns whether the request was still open. It may
 have been withdrawn while a person was deciding, because the turn was cancelled or the agent no longer needs an answer.
@@ -50,11 +50,11 @@ class ClientOffer(Value):
     shown_terminals: bool = True
     """Whether the client can show the output of the agent's own terminals.
 
-    Some agents then report the output only in this way, not in the content of the call.
+    If it can, some agents report the output only as terminal output, not in the content of the tool call.
     """
 
     def capabilities(self) -> schema.ClientCapabilities:
-        """Return the capabilities for `initialize`. Notices and compaction are always accepted."""
+        """Return the capabilities for `initialize`. Notices and compaction are always included."""
         files = schema.FileSystemCapabilities(read_text_file=self.read_files, write_text_file=self.write_files)
         elicitation = schema.ElicitationCapabilities(
             form=schema.PRESENT if self.forms else None, url=schema.PRESENT if self.urls else None
@@ -86,7 +86,7 @@ class ClientOffer(Value):
 
 
 class OpenRequest(NamedTuple):
-    """An unanswered request from the agent. For a question, `spell` converts the answer to the result to send."""
+    """An unanswered request from the agent. For a question, `spell` converts the answer to the result."""
 
     kind: Kind
     session: str
@@ -102,11 +102,11 @@ class RequestReading(NamedTuple):
 
 
 Reader = Callable[[IncomingRequest, ClientSessions], RequestReading | None]
-"""Converts a request from the agent to a fact; returns None if its parameters are invalid."""
+"""A function that converts a request from the agent to a fact. It returns None if the parameters are invalid."""
 
 
 def readers(offer: ClientOffer) -> dict[str, Reader]:
-    """Return the readers for the requests that the client offers, by method."""
+    """Return a reader for each request that `offer` allows the agent to send, by method."""
     found: dict[str, Reader] = {
         "session/request_permission": _permission,
         extensions.ASK_QUESTION: _choices,
@@ -280,14 +280,17 @@ class AgentRequestAnswers:
         return self._peer.result(number, schema.PermissionResult(outcome=outcome))
 
     def answer_question(self, number: int, action: Action, content: Content = _NOTHING) -> bool:
-        """Accept a question with values by field name, decline it or cancel it. Return whether it was still open."""
+        """Answer a question: accept it, decline it or cancel it. Return whether it was still open.
+
+        `content` contains the values by field name, if the question is accepted.
+        """
         opened = self._take(number, "question")
         if opened is None or opened.spell is None:
             return False
         return self._peer.result(number, opened.spell(action, content))
 
     def answer_plan(self, number: int, verdict: Literal["accepted", "rejected", "cancelled"], reason: str = "") -> bool:
-        """Accept, reject or cancel a proposed plan. Return whether the request was still open."""
+        """Answer a proposed plan with `verdict` and an optional reason. Return whether the request was still open."""
         if self._take(number, "plan") is None:
             return False
         outcome = extensions.OutcomeShape(outcome=verdict, reason=reason or None)
@@ -307,7 +310,7 @@ class AgentRequestAnswers:
     def answer_output(self, number: int, output: str, truncated: bool, ended: schema.ExitStatus | None = None) -> bool:
         """Answer a request for a terminal's output with the output so far. Return whether the request was still open.
 
-        `ended` is the exit status of the command; None if it is still running.
+        `ended` is the exit status of the command; None if the command is still running.
         """
         result = schema.TerminalOutputResult(output=output, truncated=truncated, exit_status=ended)
         return self._answer(number, "output", result)
@@ -331,7 +334,7 @@ class AgentRequestAnswers:
         self._open[number] = opened
 
     def _withdraw(self, number: int) -> bool:
-        """Answer a request as cancelled. Return whether it was still open."""
+        """Tell the agent that its request was cancelled. Return whether the request was still open."""
         opened = self._open.pop(number, None)
         if opened is None:
             return False
@@ -346,7 +349,7 @@ class AgentRequestAnswers:
         return self._peer.error(number, REQUEST_CANCELLED, "cancelled")
 
     def _withdraw_all(self, session: str) -> list[int]:
-        """Cancel all requests of a session that wait for a person, and return their numbers."""
+        """Cancel those requests of a session that wait for a person. Return the numbers of these requests."""
         numbers = [
             number for number, opened in self._open.items() if opened.session == session and opened.kind in PERSON_KINDS
         ]
