@@ -34,7 +34,7 @@ class TodoItem(Value):
 
 
 class TodoRead(Value):
-    """The arguments of todo_read, which has none."""
+    """The arguments of todo_read: none."""
 
 
 class TodoWrite(Value):
