@@ -1,7 +1,8 @@
 """The OpenAI Responses protocol, in both roles.
 
-As a server: `parse_request` (parse*), `ResponseWriter` and `render` (writer). As a client: `build_request` (build*),
-`ResponseReader` and `read_reply` (reader). `schema` has the shapes of the JSON, `errors` both sides of error responses.
+As a server, the gateway uses `parse_request` (in parse*), `ResponseWriter` and `render` (in writer). As a client, it
+uses `build_request` (in build*), `ResponseReader` and `read_reply` (in reader). `schema` defines the JSON structures;
+`errors` reads and renders error responses.
 """
 
 from tieline.wire.openai_responses.build import build_request

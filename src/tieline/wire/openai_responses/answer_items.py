@@ -1,4 +1,4 @@
-"""The items of an answer, as the writer sends them."""
+"""Build the JSON of the items that the writer sends."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 def prefix_of(part: Part, tool: OfferedTool | None) -> str:
-    """Return the prefix for the id of an item; `tool` is that of a call."""
+    """Return the prefix of the item id for this part. If the part is a call, `tool` is the called tool."""
     match part:
         case Thinking():
             return "rs_"
@@ -28,7 +28,7 @@ def prefix_of(part: Part, tool: OfferedTool | None) -> str:
 
 
 def content_part(part: Text, text: str) -> Json:
-    """Return the content part of a message."""
+    """Return the JSON of a content part with this text; the type and the annotations are taken from `part`."""
     if part.refusal:
         return {"type": "refusal", "refusal": text}
     own = part.meta.get(PROTOCOL, {})
@@ -37,7 +37,7 @@ def content_part(part: Text, text: str) -> Json:
 
 
 def message_item(item_id: str, part: Text | None, status: str) -> Json:
-    """Return a message; `part` is its text, or None when it begins."""
+    """Return the JSON of a message. `part` is its text, or None if the message has just begun."""
     item: Json = {"id": item_id, "type": "message", "status": status, "role": "assistant"}
     item["content"] = [] if part is None else [content_part(part, part.text)]
     if part is not None and (phase := part.meta.get(PROTOCOL, {}).get("phase")):
@@ -46,7 +46,10 @@ def message_item(item_id: str, part: Text | None, status: str) -> Json:
 
 
 def reasoning_item(item_id: str, thinking: Thinking | None, encrypted: bool, status: str | None = None) -> Json:
-    """Return a reasoning item; `thinking` is None when it begins."""
+    """Return the JSON of a reasoning item. `thinking` is None if the item has just begun.
+
+    `encrypted` says whether the client wants `encrypted_content`.
+    """
     item: Json = {"id": item_id, "type": "reasoning", "summary": []}
     if thinking is not None and thinking.text:
         item["summary"] = [summary_part(thinking.text)]
@@ -56,12 +59,12 @@ def reasoning_item(item_id: str, thinking: Thinking | None, encrypted: bool, sta
 
 
 def summary_part(text: str) -> Json:
-    """Return a part of the summary of a reasoning item."""
+    """Return the JSON of one part of a reasoning summary."""
     return {"type": "summary_text", "text": text}
 
 
 def tool_call_item(item_id: str, call: ToolCall, tool: OfferedTool, arguments: str, status: str) -> Json:
-    """Return the item of a call, as the client knows the tool."""
+    """Return the JSON of a call. Its type, name and namespace are those under which the client offered the tool."""
     if tool.kind in CLIENT_TOOLS and not call.freeform:
         return call_item(tool.kind, item_id, call.id, arguments, status)
     kind, field = ("custom_tool_call", "input") if call.freeform else ("function_call", "arguments")
@@ -72,12 +75,12 @@ def tool_call_item(item_id: str, call: ToolCall, tool: OfferedTool, arguments: s
 
 
 def final_arguments(call: ToolCall) -> str:
-    """Return the arguments of a call; a function without arguments gets an empty object."""
+    """Return the arguments of a call: an empty object for a function call without arguments."""
     return call.arguments if call.freeform or call.arguments.strip() else "{}"
 
 
 def usage_json(usage: Usage) -> Json:
-    """Return the token counts; clients require all of them."""
+    """Return the JSON of the token counts. All of them are included, because clients require that."""
     return {
         "input_tokens": usage.prompt,
         "input_tokens_details": {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write},

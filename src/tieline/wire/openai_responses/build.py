@@ -1,9 +1,9 @@
 """Build a request for a Responses upstream.
 
-The upstream stores nothing unless its dialect is stateful: every request contains the whole history, with the encrypted
-reasoning of earlier answers. The input comes last, so that a growing conversation keeps the bytes of its beginning and
-the upstream's prompt cache works. What a client of this protocol sent is sent unchanged (see `model.source`), except
-for members that were changed on purpose.
+Unless the dialect is stateful, the upstream is asked to store nothing, and every request contains the whole history,
+with the encrypted reasoning of earlier answers. The input comes last. Thus the body of a growing conversation always
+begins with the same bytes, so that the upstream's prompt cache works. The JSON of a client that uses this protocol is
+sent unchanged (see `model.source`), except for members that were changed deliberately.
 """
 
 from operator import is_
@@ -26,20 +26,20 @@ from tieline.wire.shared.sources import messages_json, settings_of, usable_sourc
 from tieline.wire.shared.spelling import NO_TOOL_NAMES, BuiltRequest, ToolNames
 
 MIN_OUTPUT_TOKENS = 16
-"""The smallest limit that the API accepts."""
+"""The smallest value of `max_output_tokens` that the API accepts."""
 _PASSED_IF_STATEFUL = frozenset(["conversation", "previous_response_id", "store"])
 _CHAT = "openai_chat"
 _SHARED_WITH_CHAT = frozenset(
     ["metadata", "moderation", "prompt_cache_options", "prompt_cache_retention", "safety_identifier", "service_tier"]
 )
-"""Fields that mean the same in Chat Completions."""
+"""Fields that have the same name and meaning in Chat Completions."""
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _WORDS = msgspec.json.Decoder(list[str] | None)
 _NULL = Raw(b"null")
 
 
 def build_request(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> BuiltRequest:
-    """Build the body for /responses."""
+    """Build the request body for /responses."""
     names = tool_names(request.tools, dialect) if request.tools else NO_TOOL_NAMES
     notes: list[Note] = []
     settings = _settings(request, dialect, names, notes)
@@ -55,7 +55,7 @@ def build_request(request: Request, dialect: Dialect = DEFAULT, cache: Conversat
 
 
 def _translated(request: Request, settings: Json, tools: ToolArray | None, items: ItemsBuilder) -> Json:
-    """Return a request that is built from the model."""
+    """Return a request built from parsed values only, without the client's JSON."""
     for message in request.messages:
         items.add(message)
     out: Json = {"model": settings.pop("model")}
@@ -76,7 +76,7 @@ def _copied(
     source: RequestSource,
     dialect: Dialect,
 ) -> Json:
-    """Return the client's own request with the changed members replaced."""
+    """Return the client's JSON request with the changed members replaced."""
     sent = _MEMBERS.decode(source.body)
     own = STATE_FIELDS - _PASSED_IF_STATEFUL if dialect.stateful else STATE_FIELDS
     if dialect.stateful:
@@ -111,7 +111,7 @@ def _is_unchanged(request: Request, source: RequestSource) -> bool:
 
 
 def _settings(request: Request, dialect: Dialect, names: ToolNames, notes: list[Note]) -> Json:
-    """Return everything but the instructions, the tools and the input."""
+    """Return all members of the request except the instructions, the tools and the input."""
     out: Json = {"model": request.model}
     if request.stream:
         out["stream"] = True
@@ -186,7 +186,7 @@ def _format(output: OutputFormat, dialect: Dialect, notes: list[Note]) -> Json:
 
 
 def _add_extra(out: Json, request: Request, notes: list[Note]) -> None:
-    """Add the fields that the model has no name for, as far as the upstream knows them."""
+    """Add the fields of `Request.extra` that this protocol also has to `out`, and a note for each other field."""
     for name, value in request.extra.items():
         if request.protocol == PROTOCOL:
             out[name] = _opened(name, value)
@@ -199,7 +199,7 @@ def _add_extra(out: Json, request: Request, notes: list[Note]) -> None:
 
 
 def _opened(name: str, value: Raw) -> Any:
-    """Return the value of a field; two fields get further members or values, and are decoded."""
+    """Return the value of a field. `text` and `include` are decoded, because the caller adds to them."""
     match name:
         case "text":
             return _MEMBERS.decode(value)

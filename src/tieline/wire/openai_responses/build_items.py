@@ -35,11 +35,11 @@ Json = dict[str, Any]
 
 NO_MARKS = left_out("cache_control", "there are no cache marks in this protocol")
 _PREFIXES = {"message": "msg_", "function_call": "fc_", "custom_tool_call": "ctc_"}
-"""How the ids of items must begin."""
+"""The prefix that the API requires for item ids, by item type."""
 
 
 class ItemsBuilder:
-    """Builds items in order; `out` is the result, `notes` says what was changed or left out."""
+    """Builds items in order into `out`, and collects notes about changes and omissions in `notes`."""
 
     def __init__(self, request: Request, dialect: Dialect, names: ToolNames) -> None:
         self.out: list[Json | Raw] = []
@@ -55,13 +55,13 @@ class ItemsBuilder:
         self._begun = False
 
     def json(self, message: Message) -> bytes:
-        """Return the JSON text of the items of one message, with commas between them."""
+        """Add the items of one message and return their JSON text, with commas between them."""
         before = len(self.out)
         self.add(message)
         return b",".join(map(encode, self.out[before:]))
 
     def add(self, message: Message) -> None:
-        """Add the items of one message."""
+        """Add the items of one message to `out`."""
         if any("cache_control" in part.meta for part in message.parts):
             self.notes.append(NO_MARKS)
         whole = _own(message.meta).get("item")
@@ -78,7 +78,10 @@ class ItemsBuilder:
     # ── System ───────────────────────────────────────────────────────────────────────────────────
 
     def _system(self, message: Message) -> None:
-        """Add a system message. The first ones of another protocol become the instructions."""
+        """Add a system message.
+
+        If the client uses another protocol, system messages before the first other message become the instructions.
+        """
         texts: list[Text] = []
         for part in message.parts:
             match part:
@@ -135,7 +138,7 @@ class ItemsBuilder:
         self.out.append({**out, "output": self._output(content)})
 
     def _output(self, content: Sequence[Text | Image | File]) -> str | list[Any]:
-        """Return a string if the content is one text, otherwise a list of parts."""
+        """Return the output of a tool: a string if the content is empty or one text, otherwise a list of parts."""
         match content:
             case ():
                 return ""
@@ -145,7 +148,7 @@ class ItemsBuilder:
                 return [self._part(part) for part in content]
 
     def _call_of(self, call_id: str) -> ToolCall | None:
-        """Return the call with this id: the type of its output depends on the type of the call."""
+        """Return the call with this id. It is needed because the type of an output depends on the type of its call."""
         if self._calls is None:
             parts = (part for message in self._request.messages for part in message.parts)
             self._calls = {part.id: part for part in parts if isinstance(part, ToolCall)}
@@ -177,7 +180,11 @@ class ItemsBuilder:
             self._message(texts)
 
     def _message(self, texts: Sequence[Text]) -> None:
-        """Add a message. Only one with an id may have the parts of an answer, so others are plain text."""
+        """Add a message of the assistant.
+
+        Only a message with an id or a refusal is sent as a list of output parts. Otherwise each text is sent as a
+        separate message with plain text.
+        """
         out = _message_head(texts[0].meta)
         if "id" in out or any(text.refusal for text in texts):
             self.out.append({**out, "role": "assistant", "content": [_output_text(text) for text in texts]})
@@ -185,7 +192,7 @@ class ItemsBuilder:
             self.out += [{**out, "role": "assistant", "content": text.text} for text in texts]
 
     def _thinking(self, thinking: Thinking) -> None:
-        """Add a reasoning item. Without its encrypted content it would mean nothing to the upstream."""
+        """Add a reasoning item, unless it has no encrypted content of OpenAI: the upstream could not use it."""
         state = unpack(thinking.signature)
         if state is None:
             return
@@ -208,7 +215,7 @@ class ItemsBuilder:
         return {**out, "arguments": encode({"input": call.arguments}).decode() if call.freeform else self._object(call)}
 
     def _kind(self, call: ToolCall) -> str:
-        """Return how a call is written: function, custom, or the type of a tool that OpenAI defines."""
+        """Return the form in which a call is written: function, custom, or the type of a tool defined by OpenAI."""
         if self._dialect.openai_tools:
             tool = self._offered.get(call.name)
             kind = CALLS.get(_own(call.meta).get("type", ""), "function" if tool is None else tool.kind)
@@ -255,7 +262,7 @@ def _own(meta: Meta) -> Meta:
 
 
 def _add_id(item: Json, own: Meta) -> None:
-    """Add the id of an item, unless it is of a form that the API rejects."""
+    """Add the id in `own` to an item, unless it has a prefix that the API rejects for this type of item."""
     item_id = own.get("id", "")
     if item_id.startswith(_PREFIXES[item["type"]]):
         item["id"] = item_id
@@ -273,7 +280,7 @@ def _message_head(meta: Meta) -> Json:
 
 
 def _is_one_message(first: Text, second: Text) -> bool:
-    """Return whether two texts are parts of one message: they have the id of its item, or neither has one."""
+    """Return whether two texts belong to one message: they have the same item id, or neither has one."""
     return _own(first.meta).get("id") == _own(second.meta).get("id")
 
 

@@ -1,4 +1,4 @@
-"""Build the tools of a request, and the choice among them."""
+"""Build the tools and the tool choice of a request."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -22,19 +22,19 @@ _FUNCTION_FIELDS = ("defer_loading", "output_schema", "allowed_callers")
 
 
 class ToolArray(NamedTuple):
-    """The tools of a request as JSON text, and notes about what was changed in them."""
+    """The tools of a request as JSON text, and notes about changes to them."""
 
     tools: tuple[ToolSpec, ...]
     text: Raw
     notes: tuple[Note, ...]
     is_as_sent: bool
-    """Whether a client of this protocol sent them in a form that needs no change."""
+    """Whether the client's own JSON for the tools can be sent unchanged."""
     is_any: bool
-    """Whether there are any: those of items are not among them."""
+    """Whether there are any tools to send. Tools that are defined in items of the input do not count."""
 
 
 def tool_names(tools: Sequence[ToolSpec], dialect: Dialect) -> ToolNames:
-    """Return the names of these tools."""
+    """Return the mapping between the client's names of these tools and the upstream's."""
     wrapped = [tool.name for tool in tools if tool.freeform and not dialect.freeform_tools]
     return ToolNames(tuple([tool.name for tool in tools if tool.hosted is None]), frozenset(wrapped))
 
@@ -42,7 +42,7 @@ def tool_names(tools: Sequence[ToolSpec], dialect: Dialect) -> ToolNames:
 def build_tools(
     request: Request, dialect: Dialect, names: ToolNames, source: RequestSource | None, cache: ConversationCache | None
 ) -> ToolArray:
-    """Return the tools of a request; they are cached, because they stay the same throughout a conversation."""
+    """Return the tools of a request as JSON. They are cached, because they rarely change during a conversation."""
     key = (PROTOCOL, "tool list", id(request.tools), dialect, source is None)
     known: ToolArray | None = None if cache is None else cache.get(key)
     if known is not None and known.tools is request.tools:
@@ -60,7 +60,7 @@ def build_tools(
 
 
 def add_choice(out: Json, request: Request, names: ToolNames, dialect: Dialect) -> None:
-    """Add `tool_choice` and `parallel_tool_calls`, if the request has them."""
+    """Add `tool_choice` and `parallel_tool_calls` to `out`, if the request has them."""
     choice = request.tool_choice
     if choice.given or choice.names or choice.mode != "auto":
         out["tool_choice"] = _choice(choice, request, names, dialect)

@@ -1,8 +1,9 @@
 """Tools that OpenAI defines and the client runs: shells, patches, and the search for tools.
 
-A request refers to such a tool by its type, mostly without a schema. Upstreams of other protocols get a description and
-a schema from here. A call of such a tool is an item of its own type, and so is its output; the tables of this module
-translate both to and from the arguments of an ordinary call and the text of its result.
+A request refers to such a tool by its type, mostly without a schema. This module supplies the description and the
+schema for upstreams of other protocols. Calls to such a tool, and their outputs, are items of special types. The tables
+of this module convert a call item to the arguments of an ordinary call and back, and an output item to the text of a
+result and back.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,20 +18,20 @@ _TIMEOUT = {"type": "integer", "description": "The timeout in milliseconds."}
 
 
 class ClientTool(NamedTuple):
-    """How one type of tool is described and how its calls are written."""
+    """The description of one type of tool, and the form of its call and output items."""
 
     call: str
-    """The type of the item of a call."""
+    """The item type of a call."""
     output: str
-    """The type of the item of its output."""
+    """The item type of the call's output."""
     prefix: str
-    """The prefix of the ids of calls."""
+    """The prefix of the item id of a call."""
     field: str
-    """The member of a call with its arguments."""
+    """The member of a call item that holds the arguments."""
     description: str
     schema: Mapping[str, Any]
     complete: Callable[[dict[str, Any]], dict[str, Any]]
-    """Returns the member `field` from the model's arguments, with everything that clients require."""
+    """Converts the arguments that a model wrote to the value of the member `field`, complete as clients require."""
 
 
 def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
@@ -129,13 +130,16 @@ CLIENT_TOOLS: dict[str, ClientTool] = {
 }
 
 CALLS = {tool.call: kind for kind, tool in CLIENT_TOOLS.items()}
-"""The type of a tool by the type of the items of its calls."""
+"""The tool types by the item types of their calls."""
 OUTPUTS = {tool.output: kind for kind, tool in CLIENT_TOOLS.items()}
-"""The type of a tool by the type of the items of its outputs."""
+"""The tool types by the item types of their outputs."""
 
 
 def is_client_run(kind: str, tool: Mapping[str, Any]) -> bool:
-    """Return whether the client runs a tool of this type; the upstream runs shells in containers and its own search."""
+    """Return whether the client runs this tool; `kind` is its type.
+
+    The upstream runs shells in containers, and the tool search unless its definition says otherwise.
+    """
     if kind == "tool_search":
         return tool.get("execution") == "client"
     if kind == "shell":
@@ -145,7 +149,7 @@ def is_client_run(kind: str, tool: Mapping[str, Any]) -> bool:
 
 
 def described(kind: str, tool: Mapping[str, Any]) -> tuple[str, bytes]:
-    """Return the description and the schema of a tool that the client runs; its definition may have its own."""
+    """Return the description and the schema of a tool that the client runs: those in `tool`, or else the defaults."""
     known = CLIENT_TOOLS[kind]
     schema = tool.get("parameters")
     return tool.get("description") or known.description, encode(schema if isinstance(schema, dict) else known.schema)
@@ -155,7 +159,7 @@ def described(kind: str, tool: Mapping[str, Any]) -> tuple[str, bytes]:
 
 
 def arguments_of(kind: str, fields: object) -> str:
-    """Return the arguments of a call, given the member of its item that holds them."""
+    """Return the arguments of a call as JSON text. `fields` is the member of the call item that holds them."""
     if not isinstance(fields, dict):
         return fields if isinstance(fields, str) and fields else "{}"
     if kind == "local_shell":
@@ -164,7 +168,7 @@ def arguments_of(kind: str, fields: object) -> str:
 
 
 def call_item(kind: str, item_id: str, call_id: str, arguments: str, status: str = "completed") -> dict[str, Any]:
-    """Return the item of a call."""
+    """Return a call to a tool of type `kind` as an item."""
     tool = CLIENT_TOOLS[kind]
     item = {"id": item_id, "type": tool.call, "call_id": call_id, "status": status}
     if kind == "tool_search":
@@ -184,7 +188,7 @@ def _decoded(arguments: str) -> dict[str, Any]:
 
 
 def output_text(kind: str, item: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return the result of a call as text, and whether the call failed, given the item of its output."""
+    """Return the result of a call as text, and whether the call failed. `item` is the output item."""
     output = item.get("output")
     match kind:
         case "shell" if isinstance(output, list):
@@ -201,7 +205,7 @@ def output_text(kind: str, item: Mapping[str, Any]) -> tuple[str, bool]:
 
 
 def output_item(kind: str, call_id: str, text: str, failed: bool) -> dict[str, Any]:
-    """Return the item for the output of a call, given its result."""
+    """Return the output item for a call. `text` is the result of the call."""
     item: dict[str, Any] = {"type": CLIENT_TOOLS[kind].output, "call_id": call_id}
     match kind:
         case "shell":
@@ -216,7 +220,7 @@ def output_item(kind: str, call_id: str, text: str, failed: bool) -> dict[str, A
 
 
 def tool_names(tools: object) -> list[str]:
-    """Return the names of tools and namespaces in a list of definitions."""
+    """Return the names of the tools and namespaces in a list of tool definitions."""
     listed = tools if isinstance(tools, list) else []
     return [name for tool in listed if isinstance(tool, dict) and isinstance(name := tool.get("name"), str)]
 

@@ -1,7 +1,7 @@
-"""Compaction: a client replaces a long conversation by a summary, which only its server can read.
+"""Compaction: a client replaces a long conversation with a summary, which is opaque to the client.
 
-Here the model writes the summary as text, and a compaction item carries it. A request with such an item contains the
-text again.
+The gateway lets the model write the summary as text, and returns it encoded in a compaction item. When the client sends
+such an item in a later request, it is decoded to the text.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -15,7 +15,7 @@ from tieline.model.request import OutputFormat, Request, ToolChoice
 from tieline.wire.openai_responses.schema import PROTOCOL
 
 TRIGGER = "compaction_trigger"
-"""The type of the last item of a request for a summary. After parsing, it is the kind of a `Foreign` part."""
+"""The type of the item with which a client requests a summary. After parsing, it is the kind of a `Foreign` part."""
 KINDS = ("compaction", "compaction_summary")
 
 _PREFIX = "tieline-summary1."
@@ -35,7 +35,7 @@ def wants_compaction(request: Request) -> bool:
 
 
 def summary_request(request: Request) -> Request:
-    """Return the request that makes any model write the summary: without calls and without a format of the answer."""
+    """Return a request that makes any model write the summary. It allows no tool calls and sets no output format."""
     messages = request.messages
     history = messages[:-1] if wants_compaction(request) else messages
     asked = Message(role="user", parts=(Text(text=_INSTRUCTION),))
@@ -47,17 +47,17 @@ def summary_request(request: Request) -> Request:
 
 
 def seal(summary: str) -> str:
-    """Return a summary as the `encrypted_content` of a compaction item."""
+    """Encode a summary as the `encrypted_content` of a compaction item."""
     return _PREFIX + urlsafe_b64encode(summary.encode("utf-8", "replace")).decode()
 
 
 def compaction_item(item_id: str, summary: str) -> dict[str, Any]:
-    """Return the item with a summary."""
+    """Return a compaction item that contains the summary."""
     return {"id": item_id, "type": "compaction", "encrypted_content": seal(summary)}
 
 
 def opened(encrypted_content: str | None) -> Text | None:
-    """Return the text of a summary that we wrote; None if another server wrote it, or if it is damaged."""
+    """Decode a summary that `seal` encoded. Return None if it is damaged or was written by another server."""
     if encrypted_content is None or not encrypted_content.startswith(_PREFIX):
         return None
     try:
@@ -68,7 +68,7 @@ def opened(encrypted_content: str | None) -> Text | None:
 
 
 def is_trigger(message: Message | None) -> bool:
-    """Return whether a message is the request for a summary."""
+    """Return whether a message is a compaction trigger, with which the client requests a summary."""
     part = message.parts[0] if message is not None and message.parts else None
     return type(part) is Foreign and part.protocol == PROTOCOL and part.kind == TRIGGER
 

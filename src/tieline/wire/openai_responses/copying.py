@@ -1,7 +1,7 @@
 """Copy the frames of an upstream of the same protocol, and keep track of what the client has received.
 
-As soon as a batch cannot be copied, the writer continues the answer from here: with the next sequence number, and with
-the item that is open.
+If a batch cannot be copied, the writer uses this record to continue the answer: it needs the next sequence number and
+the open item.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,11 +19,11 @@ from tieline.wire.shared.json import encode
 from tieline.wire.shared.sources import with_model
 
 _STATE = frozenset(["status", "completed_at", "error", "incomplete_details", "output", "usage"])
-"""Members of a response that change while it is written."""
+"""Members of a response that change during the answer."""
 
 
 class _Frame(Shape):
-    """What the writer has to know of an event."""
+    """The members of an event that the writer has to know."""
 
     type: str = ""
     sequence_number: int = 0
@@ -45,44 +45,44 @@ _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 
 
 class CopiedStream:
-    """The frames of one answer that were copied so far."""
+    """Copies the frames of one answer, and records the state that a writer needs to continue after them."""
 
     def __init__(self, options: Options) -> None:
         self._buffered = options.arguments == "buffered"
         self._own = options.own
         self._model = ""
         self.sequence = 0
-        """The next sequence number."""
+        """The sequence number of the next event."""
         self.items: list[Any] = []
-        """The complete items."""
+        """The items that have ended, as JSON."""
         self.count = 0
-        """The number of items that have begun."""
+        """The number of items that have begun, including those that have ended."""
         self.id = ""
         self.head = b""
-        """The response up to its status; see `ResponseWriter`."""
+        """The JSON of the response up to its status; see `ResponseWriter._head`."""
         self.response = b""
-        """The final response, as JSON."""
+        """The final response as JSON; empty until it is received."""
         self.usage = Usage()
         self.has_content = self.refused = self.ended = False
         self.part: Part | None = None
-        """The part of the item that is open, as it began."""
+        """The current part of the open item, as it was when it started."""
         self.final: Part | None = None
-        """The complete part, if only the item's own end is missing."""
+        """The complete part, if it has ended but its item has not."""
         self.chunks: list[str] = []
         self.item_id = ""
         self.index = self.content_index = 0
         self.before: list[Any] = []
-        """The complete parts of the item that is open."""
+        """The parts of the open item that have ended."""
 
     def may_copy(self, batch: Sequence[Event]) -> bool:
-        """Return whether the frames of a batch may be written unchanged; some clients want buffered arguments."""
+        """Return whether the frames of a batch may be written unchanged. A call may not if arguments are buffered."""
         if not self._buffered:
             return True
         is_call = isinstance(self.part, ToolCall) and self.final is None
         return not is_call and not any(type(event) is PartStart and type(event.part) is ToolCall for event in batch)
 
     def copy(self, batch: Sequence[Event], source: AnswerSource) -> bytes:
-        """Return the frames of a batch."""
+        """Return the frames of a batch as bytes, and update the state as if its events had been written."""
         for event in batch:
             self._follow(event)
         text = with_model(source, self._model)
@@ -140,7 +140,7 @@ class CopiedStream:
 
 
 def with_members(line: bytes, members: Mapping[str, Any]) -> bytes:
-    """Return a line of a stream in which a response, if there is one, has these members instead of its own."""
+    """Return a line of a stream with these members of its response replaced. A line without a response is unchanged."""
     try:
         event = _MEMBERS.decode(line[5:]) if line.startswith(b"data:") else {}
         response = _MEMBERS.decode(event["response"]) if "response" in event else None
@@ -150,7 +150,10 @@ def with_members(line: bytes, members: Mapping[str, Any]) -> bytes:
 
 
 def _frames(text: bytes) -> Iterator[_Frame]:
-    """Return the events that matter. Of a run of deltas only the last one does, and most batches are such a run."""
+    """Yield all events that are not deltas, and the last event in any case, because it has the last sequence number.
+
+    Most events are deltas; they are skipped to save time.
+    """
     lines = [line[5:] for line in text.split(b"\n") if line.startswith(b"data:")]
     last = len(lines) - 1
     for position, line in enumerate(lines):

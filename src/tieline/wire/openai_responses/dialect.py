@@ -1,4 +1,4 @@
-"""How one upstream deviates from the protocol, and how one client wants its answer."""
+"""Settings for an upstream that deviates from the protocol, and for the form of the answer that a client receives."""
 
 from collections.abc import Callable, Mapping
 from typing import Literal
@@ -10,18 +10,19 @@ from tieline.wire.openai_responses.names import OfferedTool
 
 
 class Dialect(Value, cache_hash=True):
-    """What one upstream accepts; the defaults suit OpenAI's own API."""
+    """Which features of the protocol an upstream supports; the defaults suit OpenAI's own API."""
 
     stateful: bool = False
-    """Whether the upstream stores responses for its clients: `store`, `previous_response_id` and `conversation` are
-    then sent as a client of this protocol wrote them. Otherwise the whole history is sent, and nothing is stored."""
+    """Whether the upstream may store responses. If so, the fields `store`, `previous_response_id` and `conversation`
+    from a client of this protocol are forwarded. Otherwise the whole history is sent, and nothing is stored."""
     encrypted_reasoning: bool = True
     """Whether encrypted reasoning is requested, so that it can be sent back with the history."""
     summary: Literal["none", "auto", "concise", "detailed"] = "none"
-    """The summary of its reasoning that a client of another protocol gets, if it requests thinking."""
+    """The kind of reasoning summary to request for a client of another protocol that requests thinking."""
     freeform_tools: bool = True
     openai_tools: bool = True
-    """Whether namespaces are known, and tools that OpenAI defines and clients run; if not, they become functions."""
+    """Whether the upstream supports namespaces, and tools that OpenAI defines and clients run. If not, these tools are
+    sent as functions."""
     strict_tools: bool = True
     effort: bool = True
     cache_key: bool = True
@@ -30,7 +31,7 @@ class Dialect(Value, cache_hash=True):
 
     @property
     def takes_all(self) -> bool:
-        """Whether the upstream accepts everything a client of this protocol may send."""
+        """Whether the upstream accepts everything that a client of this protocol may send."""
         return self._restrictions() == DEFAULT._restrictions()
 
     def _restrictions(self) -> tuple[object, ...]:
@@ -39,29 +40,30 @@ class Dialect(Value, cache_hash=True):
 
 
 class Options(Value):
-    """How one client wants its answer. `usage` has no effect here; all codecs have it."""
+    """The form of the answer that a client receives. `usage` has no effect; it exists because all codecs have it."""
 
     created: int = 0
     arguments: Literal["buffered", "incremental"] = "incremental"
     usage: bool = True
     response_id: str = ""
-    """The id of the response; if empty, the id that the upstream gave."""
+    """The id of the response; if empty, the upstream's id is used."""
     model: str = ""
-    """The model of the response, if it begins before the upstream answers."""
+    """The model name to write if the response has to begin before the upstream answers."""
     echo: bytes = b""
     """Members of the response that repeat the request, as JSON without braces (see `echo`)."""
     own: Mapping[str, Raw] = {}
-    """Members of the response that a copied one has instead of the upstream's: they were not sent upstream."""
+    """Members to replace in a response that is copied from the upstream. They repeat fields of the request that were
+    not sent to the upstream."""
     tools: Mapping[str, OfferedTool] = {}
-    """The client's tools by their neutral name (see `names`)."""
+    """The client's tools by their flat name (see `names`)."""
     encrypted: bool = False
-    """Whether reasoning items have `encrypted_content`, which the client sends back in its next request."""
+    """Whether reasoning items contain `encrypted_content`, which the client sends back in its next request."""
     keep_cut_calls: bool = True
-    """Whether a call that was cut off is an incomplete item of the final response; otherwise it is left out."""
+    """Whether the final response contains a call that was cut off, marked as incomplete. Otherwise it is left out."""
     compaction: bool = False
-    """Whether the text of the answer is a summary, and written as one compaction item (see `compaction`)."""
+    """Whether the answer is a summary of the conversation, to be written as one compaction item (see `compaction`)."""
     now: Callable[[], float] | None = None
-    """Returns the time, for `completed_at`; without it, that is `created`."""
+    """Returns the current time, for `completed_at`. If it is None, `completed_at` equals `created`."""
 
 
 DEFAULT = Dialect()

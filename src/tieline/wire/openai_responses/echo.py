@@ -1,6 +1,7 @@
-"""The members of a response that repeat the request.
+"""The members of a response that repeat the settings of the request.
 
-Every response has all of them, also those that the client did not send: some clients check the whole object.
+Every response has all of them, including those that the client did not send, because some clients validate the whole
+object.
 """
 
 from collections.abc import Mapping
@@ -44,11 +45,11 @@ _DEFAULTS: dict[str, Any] = {
 _FUNCTION = {"description": None, "parameters": None, "strict": True}
 _SCHEMA = {"description": None, "strict": False}
 _OPTIONAL = ("prompt", "prompt_cache_retention")
-"""Members that a response has only if the request has them."""
+"""Members that the response repeats only if the request has them."""
 
 
 def echo_of(fields: Mapping[str, Raw]) -> bytes:
-    """Return the members that repeat a request, as JSON without braces; `fields` are the top-level fields."""
+    """Return the members that repeat a request, as JSON without braces. `fields` are the request's top-level fields."""
     given = {name: value for name, value in fields.items() if value != _NULL}
     echo = {name: given.get(name, default) for name, default in _DEFAULTS.items()}
     echo |= {name: given[name] for name in _OPTIONAL if name in given}

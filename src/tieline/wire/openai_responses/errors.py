@@ -1,7 +1,7 @@
-"""The error of a failed response; `wire.shared.openai_errors` has what other protocols share.
+"""Build the error of a failed response. The code that OpenAI's protocols share is in `wire.shared.openai_errors`.
 
-Clients decide by `code` whether they try again: a client that gets `server_error` does, for example, but not one that
-gets `context_length_exceeded`.
+Clients decide by the error's `code` whether to retry: for example, they retry after `server_error`, but not after
+`context_length_exceeded`.
 """
 
 import re
@@ -25,15 +25,17 @@ _KNOWN = frozenset(
         *("context_length_exceeded", "server_error"),
     ]
 )
-"""Codes that clients know; those of an upstream are passed on."""
+"""Codes that clients know. An upstream's code is passed on only if it is one of these."""
 _CONTEXT = re.compile(r"prompt is too long|(context|prompt|input)\b.{0,40}\b(length|window|limit)", re.IGNORECASE)
-"""How other upstreams say that the conversation is too long. Clients then compact it."""
+"""Matches messages of other upstreams that say that the conversation is too long. The error then has the code
+`context_length_exceeded`, and clients compact the conversation."""
 
 
 def failed_error(failed: Failed) -> dict[str, Any]:
     """Return the member `error` of a failed response.
 
-    Clients read the delay before the next attempt from the message, because there are no headers.
+    The message contains the delay before a retry, because clients look for it there: the error of a stream has no
+    headers.
     """
     message = failed.message
     if failed.kind == "rate_limited" and failed.retry_after is not None and "try again in" not in message:

@@ -1,4 +1,4 @@
-"""Events of a stream outside of server-sent events: in WebSocket messages, and in stored logs."""
+"""Convert events of a stream to and from other forms than server-sent events: WebSocket messages and stored logs."""
 
 from typing import Any
 
@@ -13,34 +13,34 @@ _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 
 
 def events_in(written: bytes) -> list[bytes]:
-    """Return the events in whole server-sent events, as the JSON of each."""
+    """Return the JSON of each event in the text of complete server-sent events."""
     return [line[5:].strip() for line in written.split(b"\n") if line.startswith(b"data:")]
 
 
 def request_in(message: bytes) -> bytes:
-    """Return the request in a message of a client, without the fields that only messages have."""
+    """Return the request body in a client's WebSocket message, without the fields that only messages have."""
     members = parse_object(message)
     return encode({name: value for name, value in members.items() if name not in ("type", "stream_id")})
 
 
 def with_stream_id(event: bytes, stream_id: str) -> bytes:
-    """Return an event with the id of the stream it belongs to."""
+    """Return the JSON of an event with the member `stream_id` added."""
     return b'%b,"stream_id":%b}' % (event.rstrip()[:-1], encode(stream_id))
 
 
 def error_frame(error: GatewayError) -> bytes:
-    """Return an error as a message on a WebSocket."""
+    """Return an error as a WebSocket message."""
     body: dict[str, Any] = msgspec.json.decode(render_error(error))
     return encode({"type": "error", "status": error.status, **body})
 
 
 def begun_response(written: bytes) -> bytes:
-    """Return the response in the first event of a stream, as JSON."""
+    """Return the JSON of the response in the first of these server-sent events."""
     return bytes(_MEMBERS.decode(events_in(written)[0])["response"])
 
 
 def with_response(event: bytes, response: bytes) -> bytes:
-    """Return an event with another response in it."""
+    """Return the event with its response replaced."""
     return encode({**_MEMBERS.decode(event), "response": Raw(response)})
 
 
@@ -51,5 +51,5 @@ def server_sent(event: bytes) -> bytes:
 
 
 def with_status(response: bytes, status: str) -> bytes:
-    """Return a response with another status, and without an error."""
+    """Return the response with this status, and with no error."""
     return encode({**_MEMBERS.decode(response), "status": status, "error": None})

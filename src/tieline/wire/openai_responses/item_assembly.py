@@ -1,10 +1,10 @@
 """Find the output item that an event belongs to, and assemble the items into parts.
 
-According to the spec, an item starts, its deltas follow, and its last event repeats the whole item; the last event of
-the stream repeats all items. All events of an item have its id and its index. In practice, some upstreams change the
-id with every event, use one index for all items, omit the deltas, or list items only at the end. So an item is found
-by the id of its call, its own id, or its index, in this order. If an event repeats an item, only the missing content
-is added.
+According to the spec, an item starts, its deltas follow, and its last event repeats the whole item. The last event of
+the stream repeats all items. Every event of an item contains the item's id and index. In practice, some upstreams
+change the id with every event, use one index for all items, omit the deltas, or list items only at the end. So an item
+is looked up by its call id, then by its item id, then by its index. If an event repeats an item, only the missing
+content is added.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from tieline.wire.openai_responses.schema import ABSENT, ItemShape, PartShape
 from tieline.wire.shared.spelling import ToolNames
 
 MAX_COMPARED = 256
-"""The most items among which one without a known id or index is searched, so that the time stays linear."""
+"""Maximum number of items to compare if an item is found neither by id nor by index. It keeps the time linear."""
 _TYPES = {
     "text": "message",
     "refusal": "message",
@@ -35,11 +35,11 @@ _TYPES = {
     "reasoning": "reasoning",
     "arguments": "function_call",
 }
-"""The type of item that a kind of section belongs to."""
+"""The item types by the kinds of sections that they contain."""
 
 
 class Place(NamedTuple):
-    """What an event says about its item."""
+    """The index and the ids by which an event identifies its item."""
 
     output_index: int | None = None
     id: str | None = None
@@ -47,7 +47,7 @@ class Place(NamedTuple):
 
 
 class ItemAssembler(AnswerState):
-    """Writes the items of an answer to its PartsWriter."""
+    """Finds or creates the item for each event, and writes the items as parts to a PartsWriter."""
 
     def __init__(self, parts: PartsWriter, tool_names: ToolNames) -> None:
         super().__init__(parts, tool_names)
@@ -57,7 +57,7 @@ class ItemAssembler(AnswerState):
         self._by_call_id: dict[str, OutputItem] = {}
 
     def start(self, shape: ItemShape, raw: Raw, index: int | None) -> OutputItem:
-        """Start an item, unless it is open already."""
+        """Start an item and return it. If it is already open, return the open item."""
         known = self._by_call_id.get(shape.call_id or "") or self._by_id.get(shape.id or "")
         if known is not None and not known.ended:
             self.is_regular = False
@@ -66,28 +66,29 @@ class ItemAssembler(AnswerState):
         self.is_regular = self.is_regular and is_next and bool(shape.id)
         return self._new(shape, raw, Place(index, shape.id, shape.call_id))
 
-    def add(self, place: Place, section: Section, text: str) -> OutputItem:
-        """Add a delta to its item, and return the item."""
-        item = self._item_for(place, section)
-        item.add(section, text)
-        return item
+    def add(self, place: Place, section: Section, text: str) -> None:
+        """Add a delta to a section of the item at `place`."""
+        self._item_for(place, section).add(section, text)
 
     def fill(self, place: Place, section: Section, whole: str, name: str | None = None) -> None:
-        """Add what is missing of a text, given the whole text."""
+        """Complete a section of the item at `place`: add the end of `whole` that the deltas did not contain.
+
+        `name` is the name of the tool, if the item is a call.
+        """
         item = self._item_for(place, section)
         if isinstance(item, CallItem):
             item.learn(ItemShape(name=name))
         item.fill(section, whole)
 
     def fill_part(self, place: Place, index: int, part: PartShape) -> None:
-        """Add what is missing of a content part of a message, given the whole part."""
+        """Complete a content part of the message at `place`. `part` is the whole part, `index` its position."""
         kind = "refusal" if part.refusal else "text"
         item = self._item_for(place, Section(kind, index)) if part.refusal or part.text else self._find(place)
         if isinstance(item, MessageItem):
             item.note_part(index, part)
 
     def finish(self, shape: ItemShape, raw: Raw, index: int | None) -> None:
-        """End an item, given its final form."""
+        """End an item. `shape` and `raw` are its final form, which may add content."""
         item = self._find(Place(index, shape.id, shape.call_id), shape)
         if item is None or (item.ended and not self._is_same(item, shape)):
             self.is_regular = False
@@ -95,7 +96,7 @@ class ItemAssembler(AnswerState):
         item.finish(shape, raw)
 
     def finish_all(self, output: Sequence[tuple[ItemShape, Raw]]) -> None:
-        """End all items, given the final output; items that were not streamed are added."""
+        """End all items. `output` is the final list of items; those that were not streamed are added."""
         for index, (shape, raw) in enumerate(output):
             item = self._find(Place(index, shape.id, shape.call_id), shape) or self._unlisted(shape)
             if item is None or item.is_listed:
@@ -108,7 +109,7 @@ class ItemAssembler(AnswerState):
         self.cut()
 
     def cut(self) -> None:
-        """End all items that have no final form."""
+        """End all open items, although their final form was not received."""
         for item in self._items:
             if not item.ended:
                 self.is_regular = False
@@ -138,7 +139,10 @@ class ItemAssembler(AnswerState):
                 return OpaqueItem(self, shape, raw)
 
     def _item_for(self, place: Place, section: Section) -> OutputItem:
-        """Return the item that a text belongs to. If no item of that kind was started, start one."""
+        """Return the item that a section belongs to.
+
+        If the item at `place` cannot have this section, return the last open item that can, or start one.
+        """
         found = self._find(place)
         if found is not None and section.kind in found.kinds:
             return found
@@ -150,7 +154,10 @@ class ItemAssembler(AnswerState):
         return self._new(ItemShape(type=_TYPES[section.kind], id=place.id, call_id=place.call_id), ABSENT, place)
 
     def _find(self, place: Place, shape: ItemShape | None = None) -> OutputItem | None:
-        """Return the item at a place; with a shape, only if it can be the same item."""
+        """Return the item at `place`, or None.
+
+        An item that is found only by its index must be compatible with `shape`, if that is given.
+        """
         found = self._by_call_id.get(place.call_id or "") or self._by_id.get(place.id or "")
         if found is not None:
             return found
@@ -166,6 +173,9 @@ class ItemAssembler(AnswerState):
         return not isinstance(item, CallItem) or shape.call_id in (None, "", item.call_id) or not item.call_id
 
     def _unlisted(self, shape: ItemShape) -> OutputItem | None:
-        """Return the first streamed item that may be the listed one, for upstreams whose ids and indices all differ."""
+        """Return the first streamed item that may be the item `shape` in the final list, but is not yet matched to one.
+
+        This is needed for upstreams that use different ids and indices in the final list.
+        """
         others = (item for item in islice(self._items, MAX_COMPARED) if not item.is_listed)
         return next((item for item in others if self._is_same(item, shape)), None)

@@ -1,8 +1,8 @@
 """Names of tools in namespaces.
 
-A namespace groups tools: its calls carry the namespace and the bare name. The neutral model has one name per tool, so a
-tool in a namespace is called `<namespace>__<name>` there. `ToolSpec.meta` keeps both, and a table of the offered tools
-splits the name of a call again.
+A namespace groups tools. In this protocol, a call to such a tool contains the namespace and the name separately. In
+`tieline.model`, a tool has only one name, the *flat name* `<namespace>__<name>`. `ToolSpec.meta` keeps the namespace
+and the name, so that the flat name in a call can be split again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,33 +15,33 @@ _DEFAULT_NAMESPACES = (None, "", "functions")
 
 
 class OfferedTool(NamedTuple):
-    """A tool as the client knows it."""
+    """A tool with the name, namespace and type under which the client offered it."""
 
     name: str
     namespace: str | None = None
     kind: str = "function"
-    """function, custom, or the type of a tool that the client runs without a schema (see `client_tools`)."""
+    """function, custom, or the type of a tool that OpenAI defines and the client runs (see `client_tools`)."""
 
 
 def flat_name(namespace: str | None, name: str) -> str:
-    """Return the name of a tool in the neutral model."""
+    """Return the flat name of a tool."""
     return name if namespace in _DEFAULT_NAMESPACES else f"{namespace}__{name}"
 
 
 def namespace_of(namespace: str | None) -> str | None:
-    """Return the namespace; None for the default one, however it is written."""
+    """Return the namespace, or None if it is one of the names of the default namespace."""
     return None if namespace in _DEFAULT_NAMESPACES else namespace
 
 
 def offered_tools(tools: Iterable[ToolSpec]) -> dict[str, OfferedTool]:
-    """Return the tools of a request by their neutral name."""
+    """Return the tools of a request by flat name, except those that the upstream runs."""
     return {tool.name: _offered(tool) for tool in tools if tool.hosted is None}
 
 
 def split_name(name: str, offered: Mapping[str, OfferedTool], namespace: str | None = None) -> OfferedTool:
-    """Return the tool of a call by its neutral name.
+    """Return the tool with this flat name.
 
-    `namespace` is that of a call in the history, whose tool may be no longer offered.
+    If the tool is not offered, as is possible for a call in the history, `namespace` is used to split the name.
     """
     tool = offered.get(name)
     if tool is not None:

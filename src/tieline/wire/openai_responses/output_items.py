@@ -1,7 +1,7 @@
 """The output items of one answer, and the parts that they become.
 
-An item starts, its deltas follow, and its last event repeats the whole item. Of a repeated
-item, only the missing content is added.
+An item starts, its deltas follow, and its last event repeats the whole item. From this event, only content that the
+deltas did not contain is added.
 """
 
 from abc import ABC, abstractmethod
@@ -28,55 +28,55 @@ _PART = msgspec.json.Decoder(PartShape)
 
 
 class Section(NamedTuple):
-    """A text of an item: `text`, `refusal`, `summary`, `reasoning` or `arguments`, and its number in the item."""
+    """Identifies one text of an item: its kind (text, refusal, summary, reasoning or arguments) and its number."""
 
     kind: str
     number: int = 0
 
 
 class AnswerState:
-    """What the items of one answer share."""
+    """The state that all items of one answer share."""
 
     def __init__(self, parts: PartsWriter, tool_names: ToolNames) -> None:
         self.parts = parts
         self.tool_names = tool_names
         self.is_whole = False
-        """Whether the answer does not stream, so that items have no deltas."""
+        """Whether the answer is not streamed, so that there are no deltas."""
         self.seed = ""
-        """Makes generated ids unique to this answer."""
+        """A text that makes the generated call ids unique to this answer."""
         self.notes: list[Note] = []
         self.is_regular = True
-        """Whether the events so far follow the spec, so that a client can receive them unchanged."""
+        """Whether all events received so far follow the spec, so that they can be sent to the client unchanged."""
         self._new_ids = 0
 
     def new_call_id(self) -> str:
-        """Return an id for a call that has none."""
+        """Return a new id, for a call without an id."""
         self._new_ids += 1
         return "call_" + sha256(f"{self.seed}:{self._new_ids}".encode("utf-8", "replace")).hexdigest()[:24]
 
     def note(self, kind: str, message: str) -> None:
-        """Note something that was repaired or ignored."""
+        """Add a note about something that was repaired or ignored."""
         self.is_regular = False
         self.notes.append(Note(kind=kind, message=message))
 
 
 class OutputItem(ABC):
-    """An item of the output. Its texts collect in sections."""
+    """An item of the output. Each of its texts is collected in a section."""
 
     kinds: frozenset[str] = frozenset()
-    """The kinds of sections that it may have."""
+    """The kinds of sections that an item of this class may have."""
 
     def __init__(self, state: AnswerState, shape: ItemShape) -> None:
         self.type = shape.type or ""
         self.ended = False
         self.is_listed = False
-        """Whether the last event of the stream lists it."""
+        """Whether the item is in the final list of items, in the last event of the stream."""
         self._state = state
         self._parts = state.parts
         self._texts: dict[Section, list[str]] = {}
 
     def add(self, section: Section, text: str) -> None:
-        """Add a delta."""
+        """Add a delta to a section."""
         if self.ended or not text:
             return
         chunks = self._texts.get(section)
@@ -93,7 +93,7 @@ class OutputItem(ABC):
             self._emit_all(section, texts)
 
     def fill(self, section: Section, whole: str) -> None:
-        """Add what is missing of a text, given the whole text."""
+        """Complete a section: add the end of `whole` that the deltas did not contain."""
         if self.ended or not whole:
             self._state.is_regular &= self.ended or section not in self._texts
             return
@@ -107,24 +107,24 @@ class OutputItem(ABC):
             self._state.note("repair", f"the deltas of a {self.type} differ from its final text; they are kept")
 
     def finish(self, shape: ItemShape, raw: Raw) -> None:
-        """End the item, given its final form."""
+        """End the item. `shape` and `raw` are its final form, which may add content."""
         if not self.ended:
             self._finish(shape, raw)
             self.ended = True
 
     def cut(self) -> None:
-        """End an item that has no final form."""
+        """End the item, although its final form was not received."""
         if not self.ended:
             self._cut()
             self.ended = True
 
     @abstractmethod
     def _begin(self, section: Section) -> None:
-        """Prepare for the first text of a section."""
+        """Begin a section, before its first text is emitted."""
 
     @abstractmethod
     def _emit(self, section: Section, text: str) -> None:
-        """Emit a delta."""
+        """Emit a delta of a section, or hold it back."""
 
     def _emit_all(self, section: Section, texts: Sequence[str]) -> None:
         """Emit several deltas."""
@@ -139,7 +139,7 @@ class OutputItem(ABC):
 
 
 class MessageItem(OutputItem):
-    """A message. Each of its texts and refusals is a part; a part ends when the next begins."""
+    """A message. Each of its texts and refusals is a part, which ends when the next one begins."""
 
     kinds = frozenset(("text", "refusal"))
 
@@ -148,10 +148,10 @@ class MessageItem(OutputItem):
         self._phase = shape.phase
         self._section: Section | None = None
         self._annotations: dict[int, str] = {}
-        """The JSON text of the annotations of each part."""
+        """The annotations of each part as JSON text, by the index of the part."""
 
     def note_part(self, index: int, part: PartShape) -> None:
-        """Take over a content part as an event repeats it."""
+        """Complete the content part at `index`: add its annotations, and the text that the deltas did not contain."""
         annotations = bytes(part.annotations)
         if annotations.startswith(b"[") and annotations[1:].strip() != b"]":
             self._annotations[index] = annotations.decode()
@@ -205,7 +205,7 @@ class MessageItem(OutputItem):
 
 
 class ReasoningItem(OutputItem):
-    """A reasoning item: one part of thinking, with a blank line between its sections."""
+    """A reasoning item. It becomes one thinking part, with a blank line between the sections."""
 
     kinds = frozenset(("summary", "reasoning"))
 
@@ -253,19 +253,19 @@ class ReasoningItem(OutputItem):
 
 
 class CallItem(OutputItem):
-    """A call of a function or of a freeform tool."""
+    """A call to a function or a freeform tool."""
 
     kinds = frozenset(("arguments",))
 
     def __init__(self, state: AnswerState, shape: ItemShape, repeats: "CallItem | None" = None) -> None:
         super().__init__(state, shape)
         self.name = ""
-        """The name of the tool in the neutral model."""
+        """The flat name of the tool (see `names`)."""
         self.call_id = ""
         self.text = ""
-        """The arguments of a call that has ended."""
+        """The complete arguments, once the call has ended."""
         self._repeats = repeats
-        """An earlier call with the same id: this one may turn out to be the same."""
+        """An earlier call with the same id, which this call may repeat."""
         self._freeform = shape.type == "custom_tool_call"
         self._is_wrapped = False
         self._item_id = shape.id
@@ -276,7 +276,7 @@ class CallItem(OutputItem):
         self.learn(shape)
 
     def learn(self, shape: ItemShape) -> None:
-        """Take over the id and the name, unless they are known."""
+        """Set the id and the name from `shape`, unless they are already known."""
         if shape.call_id and not self.call_id and not self._started:
             self.call_id = shape.call_id
         if self.name or not shape.name:
@@ -302,7 +302,10 @@ class CallItem(OutputItem):
             self._start()
 
     def _is_begun(self) -> bool:
-        """Return whether arguments can be emitted; an empty object may be all of them, or precede the real ones."""
+        """Return whether the arguments have begun, so that they can be emitted.
+
+        `{}` does not count: it may be the complete arguments, or precede the real ones.
+        """
         beginning = "".join(self._held[:4]).strip()
         return self._freeform or (beginning.startswith("{") and beginning != "{}")
 
@@ -341,7 +344,7 @@ class CallItem(OutputItem):
         self._parts.end(self)
 
     def _is_repeated(self) -> bool:
-        """Return whether the call is the same as an earlier one with its id. If it is another, it gets a new id."""
+        """Return whether the call repeats an earlier one. If only the ids are equal, give this call a new id."""
         earlier = self._repeats
         if earlier is None:
             return False
@@ -352,7 +355,7 @@ class CallItem(OutputItem):
         return False
 
     def _repair(self) -> None:
-        """Repair the arguments of a call that has not started."""
+        """Repair the held arguments of a call that has not been started as a part yet."""
         held = "".join(self._held)
         if self._is_wrapped:
             self._freeform = True
@@ -364,7 +367,7 @@ class CallItem(OutputItem):
 
 
 class OpaqueItem(OutputItem):
-    """An item that is read only in its final form: a call of a tool defined by OpenAI, or an item of another kind."""
+    """An item of which only the final form is read, such as a call to a tool defined by OpenAI."""
 
     def __init__(self, state: AnswerState, shape: ItemShape, raw: Raw) -> None:
         super().__init__(state, shape)
@@ -395,7 +398,7 @@ class OpaqueItem(OutputItem):
 
 
 def call_text(shape: ItemShape) -> str:
-    """Return the arguments of a call, or the input of a freeform one."""
+    """Return the arguments of a function call, or the input of a freeform call."""
     value = shape.input if shape.type == "custom_tool_call" else shape.arguments
     if value is None or isinstance(value, str):
         return value or ""
@@ -403,19 +406,19 @@ def call_text(shape: ItemShape) -> str:
 
 
 def _client_tool(shape: ItemShape) -> str | None:
-    """Return the type of the tool, if the client runs it."""
+    """Return the type of the called tool if the client runs it; None for any other item."""
     kind = client_tools.CALLS.get(shape.type or "")
     is_searched_upstream = kind == "tool_search" and shape.execution != "client"
     return None if is_searched_upstream else kind
 
 
 def _plain(value: object) -> object:
-    """Return decoded JSON without Raw in it."""
+    """Return the value with any Raw inside it decoded."""
     return decode_any(encode(value)) if isinstance(value, dict | list) else value
 
 
 def _as_object(text: str) -> str:
-    """Return complete arguments: an empty object if there are none, and an object in a JSON string unpacked."""
+    """Return complete arguments as an object: `{}` if they are empty; if they are a JSON string, the object in it."""
     if text.strip() in ("", "null"):
         return "{}"
     try:
@@ -426,7 +429,10 @@ def _as_object(text: str) -> str:
 
 
 def _unwrapped(text: str) -> str:
-    """Return the text of a freeform call that was offered as a function with one property, if it has that form."""
+    """Return the text of a freeform call that the upstream made as a function call, from the property `input`.
+
+    If the arguments do not have that form, return them unchanged.
+    """
     try:
         value = decode_any(text)
     except (ValueError, RecursionError):

@@ -1,8 +1,8 @@
 """Parse a client's Responses request.
 
-Fields without an equivalent in the model are kept as JSON in `Request.extra`. The request also carries the body it was
-parsed from, for an upstream of the same protocol (see `model.source`). References to stored responses and items must
-be resolved before.
+Fields without an equivalent in `Request` are kept as JSON in `Request.extra`. The request also keeps the body that it
+was parsed from, for an upstream of the same protocol (see `model.source`). The caller must have replaced references to
+stored responses and items (see `stored`).
 """
 
 from typing import Any, get_args
@@ -32,7 +32,7 @@ from tieline.wire.shared.freeform import restore_calls
 from tieline.wire.shared.json import encode, parse, parse_object, replace_lone_surrogates
 
 ENCRYPTED = "reasoning.encrypted_content"
-"""The value of `include` by which a client asks for `encrypted_content`."""
+"""The value in `include` with which a client requests the `encrypted_content` of reasoning items."""
 
 _decode_known = msgspec.json.Decoder(RequestShape).decode
 _ANY_REQUEST = msgspec.json.Decoder(AnyRequestShape)
@@ -48,7 +48,7 @@ _NO_REASONING = Reasoning()
 
 
 def parse_request(body: bytes, cache: ConversationCache | None = None) -> Request:
-    """Parse a request; raise BadRequest with the path of the field that is wrong."""
+    """Parse a request body. Raise BadRequest with the path of the field if it is invalid."""
     try:
         return _parse(body, cache)
     except BadRequest:
@@ -88,7 +88,7 @@ def _parse(body: bytes, cache: ConversationCache | None) -> Request:
 
 
 def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:
-    """Decode the top level; also return the fields that are in no version of the spec."""
+    """Decode the top level of a request; also return the fields that RequestShape does not have."""
     try:
         # Fields that are only passed on are never decoded, so the encoding of the whole body is checked here.
         if not body.isascii():
@@ -103,7 +103,7 @@ def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:
 
 
 def _read_input(shape: RequestShape, parser: ItemsParser, cache: ConversationCache | None) -> None:
-    """Parse the instructions and the input."""
+    """Parse the instructions and the input of a request into messages."""
     text = shape.instructions
     if text:
         parser.messages.append(
@@ -127,7 +127,7 @@ def _instructions(text: str) -> Message:
 
 
 def _reasoning(raw: Raw) -> Reasoning:
-    """Parse `reasoning`. What the model has no name for is kept as JSON in its meta."""
+    """Parse the field `reasoning`. Its JSON is kept in `meta` if it contains more than a known effort."""
     if not raw or raw == _NULL:
         return _NO_REASONING
     effort: Any = parse(_REASONING, raw, "reasoning").effort
@@ -163,7 +163,7 @@ def _schema_output(wanted: FormatShape) -> OutputFormat:
 
 
 def _extra(shape: RequestShape, unknown: dict[str, Raw]) -> dict[str, Raw]:
-    """Return the fields without an equivalent in the model, except those that the gateway handles itself."""
+    """Return the fields without an equivalent in `Request`, except those that the gateway handles itself."""
     extra = {name: value for name in UNTRANSLATED if (value := getattr(shape, name))}
     extra.update(unknown)
     extra = {name: value for name, value in extra.items() if value != _NULL}
@@ -179,5 +179,5 @@ def _extra(shape: RequestShape, unknown: dict[str, Raw]) -> dict[str, Raw]:
 
 
 def _set_members(raw: Raw) -> dict[str, Raw]:
-    """Return the members of an object that are not null."""
+    """Return the members of a JSON object whose value is not null."""
     return {name: value for name, value in _MEMBERS.decode(raw).items() if value != _NULL}

@@ -1,7 +1,7 @@
 """Parse the content of a client's items: the parts of messages, and the outputs of tools.
 
-Besides the parts of the spec, those of Chat Completions and the blocks of Anthropic's API are accepted: some clients
-send them on this route.
+Besides the parts in the spec, content parts of Chat Completions and content blocks of Anthropic's API are accepted,
+because some clients send them to this endpoint.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _COMMON_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"
 def content_parts(content: Content, meta: Meta = NO_META, at: str = "content") -> list[Part]:
     """Parse the content of a message: a string, null, or a list of parts. Empty texts are dropped.
 
-    `meta` is that of the item, which all texts of a message share.
+    `meta` is stored in each text; it describes the item that the texts belong to.
     """
     if isinstance(content, str):
         return [Text(text=content, meta=meta)] if content else []
@@ -36,7 +36,7 @@ def content_parts(content: Content, meta: Meta = NO_META, at: str = "content") -
 
 
 def output_parts(output: Content, at: str = "output") -> tuple[Text | Image | File, ...]:
-    """Parse the output of a tool: text, images and files; any other JSON becomes text."""
+    """Parse the output of a tool: texts, images and files. Any other JSON becomes text."""
     if isinstance(output, str):
         return (Text(text=output),) if output else ()
     if output is None:
@@ -117,7 +117,7 @@ def _file(shape: PartShape, raw: Raw, meta: Meta, at: str) -> Part:
 
 
 def _block(_shape: PartShape, raw: Raw, _meta: Meta, at: str) -> Part:
-    """Parse a block of Anthropic's API."""
+    """Parse a content block of Anthropic's API."""
     return read_block(raw, at, output_parts)
 
 

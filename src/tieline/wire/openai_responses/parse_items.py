@@ -1,8 +1,8 @@
 """Parse the items of a client's input.
 
-Messages, reasoning, calls and outputs are separate items in this protocol. In the model, consecutive items of the
-assistant are one message, and consecutive outputs are the parts of one user message. An output without a call id is
-matched to a call by the name of the tool, or by order, if the match is unambiguous.
+Messages, reasoning, calls and outputs are separate items in this protocol. In `tieline.model`, consecutive items of
+the assistant are one message, and consecutive outputs are the parts of one user message. An output without a call id is
+matched to a call by the name of the tool or by order, if the match is unambiguous.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,24 +36,24 @@ Side = Literal["system", "user", "assistant", "result"]
 
 
 class ParsedItem(NamedTuple):
-    """One item. `side` is the role of its message; a result becomes part of a user message."""
+    """One parsed item. `side` is the role of the message to which it will belong, or `result` for a tool's output."""
 
     side: Side
     parts: tuple[Part, ...]
     meta: Meta = NO_META
-    """The meta of the message, if the item becomes one by itself."""
+    """The `meta` of the message, if the item becomes a message of its own."""
     tool: str | None = None
-    """The name of the tool of a result, which may identify its call."""
+    """For a result: the name of the tool, if given, by which its call can be found."""
     tools: tuple[ToolSpec, ...] = ()
-    """The tools that the item adds."""
+    """The tools that the item defines."""
     source: bytes | None = None
-    """The JSON text, if an upstream accepts it unchanged."""
+    """The JSON text of the item, if an upstream of this protocol accepts it unchanged."""
     message: Message | None = None
-    """The message of this item alone."""
+    """A message that contains only this item. It is used if the item is not merged with others."""
 
 
 class ItemsParser:
-    """Parses items in order; items that were parsed before come from the cache."""
+    """Parses items in order into `messages`; items that were parsed before are taken from the cache."""
 
     def __init__(self, cache: ConversationCache | None) -> None:
         self._cache = cache
@@ -61,21 +61,21 @@ class ItemsParser:
         self.sources: list[bytes | None] = []
         """The JSON text of each message; see `RequestSource`."""
         self.tools: list[ToolSpec] = []
-        """The tools that items add."""
+        """The tools that items define, in addition to the tools of the request."""
         self._calls: Sequence[Part] = ()
-        """The parts of the last assistant message, whose calls the following results answer."""
+        """The parts of the last assistant message; the results that follow belong to its calls."""
         self._results: list[ToolResult] = []
-        """The results of these calls so far."""
+        """The results of the calls in `_calls` that have been parsed so far."""
         self._row: list[ParsedItem] = []
-        """Consecutive items of the assistant, consecutive results, or one other item: they become one message."""
+        """The items that become the next message: items of the assistant, results, or one item of another kind."""
 
     def add_system(self, messages: Sequence[Message]) -> None:
-        """Add system messages that are not items."""
+        """Add system messages that the client sent outside of `input`."""
         self.messages += messages
         self.sources += [None] * len(messages)
 
     def parse(self, raws: Sequence[Raw]) -> None:
-        """Parse all items; raise BadRequest with the path of the field."""
+        """Parse all items. Raise BadRequest with the path of the field if one is invalid."""
         for position, raw in enumerate(raws):
             parsed = self._parsed(bytes(raw), position)
             self.tools += parsed.tools
@@ -107,7 +107,7 @@ class ItemsParser:
         return parsed
 
     def _end_row(self) -> None:
-        """Turn the consecutive items into one message."""
+        """Merge the items in `_row` into one message, and clear `_row`."""
         row, self._row = self._row, []
         parts = tuple(part for parsed in row for part in parsed.parts)
         texts = [parsed.source for parsed in row if parsed.source is not None]
@@ -129,7 +129,7 @@ class ItemsParser:
 
 
 def _kind(shape: ItemShape, at: str) -> str:
-    """Return the type of an item, which some clients omit."""
+    """Return the type of an item, inferred from its other fields if the client omitted it."""
     if shape.type:
         kind = shape.type
     elif shape.role:
@@ -149,7 +149,10 @@ def _kind(shape: ItemShape, at: str) -> str:
 
 
 def _placed(parsed: ParsedItem, position: int) -> tuple[ParsedItem, bool]:
-    """Complete paths and call ids that depend on the position of an item; also return whether there are any."""
+    """Set the paths and call ids that depend on the position of the item in the input.
+
+    Also return whether there are any. If so, the item cannot be cached.
+    """
     parts = [_placed_part(part, position) for part in parsed.parts]
     is_same = all(new is old for new, old in zip(parts, parsed.parts, strict=True))
     return (parsed, False) if is_same else (parsed._replace(parts=tuple(parts)), True)
@@ -211,7 +214,7 @@ def _function_output(shape: ItemShape, _kind: str, text: bytes) -> ParsedItem:
 
 
 def _client_call(shape: ItemShape, kind: str, text: bytes) -> ParsedItem:
-    """Parse the call of a tool that the client runs (see `client_tools`)."""
+    """Parse a call to a tool that OpenAI defines and the client runs (see `client_tools`)."""
     tool = CALLS[kind]
     if tool == "tool_search" and shape.execution == "server":
         return _other(shape, kind, text)
@@ -224,7 +227,7 @@ def _client_call(shape: ItemShape, kind: str, text: bytes) -> ParsedItem:
 
 
 def _client_output(shape: ItemShape, kind: str, text: bytes) -> ParsedItem:
-    """Parse the output of a tool that the client runs; a search also adds the tools that it found."""
+    """Parse the output of a tool that OpenAI defines and the client runs. A tool search also defines tools."""
     tool = OUTPUTS[kind]
     added = read_tools(shape.tools, "tools", inline=True) if shape.tools else ()
     if tool == "tool_search" and shape.execution == "server":
@@ -257,7 +260,7 @@ def _trigger(_shape: ItemShape, kind: str, text: bytes) -> ParsedItem:
 
 
 def _agent_message(shape: ItemShape, kind: str, text: bytes) -> ParsedItem:
-    """Parse a message between agents; any model can read it, unless it is encrypted."""
+    """Parse a message between agents. It becomes a text that any model can read, unless it is encrypted."""
     parts = [part for part in content_parts(shape.content) if isinstance(part, Text)]
     if not parts:
         return _other(shape, kind, text)
@@ -267,7 +270,10 @@ def _agent_message(shape: ItemShape, kind: str, text: bytes) -> ParsedItem:
 
 
 def _other(_shape: ItemShape, kind: str, text: bytes) -> ParsedItem:
-    """Keep an item that only this protocol has. It is on the side of the assistant, where other builders drop it."""
+    """Keep the JSON of an item that only this protocol has.
+
+    It becomes part of an assistant message, from which the builders of other protocols leave it out.
+    """
     return ParsedItem("assistant", (Foreign(protocol=PROTOCOL, kind=kind, json=text.decode()),), source=text)
 
 
@@ -288,6 +294,6 @@ _READ: dict[str, Callable[[ItemShape, str, bytes], ParsedItem]] = {
 
 
 def _meta(shape: ItemShape, **fields: Any) -> Meta:
-    """Return the id of an item and those of `fields` that are set."""
+    """Return the `meta` of an item: its id, and the members of `fields` that are not empty."""
     own = {name: value for name, value in {"id": shape.id, **fields}.items() if value}
     return {PROTOCOL: own} if own else NO_META

@@ -1,7 +1,8 @@
-"""Parse a client's tools and its choice among them.
+"""Parse a client's tools and its tool choice.
 
-Tools are in three places: the field `tools`, items of the type `additional_tools`, and the outputs of tool searches.
-All of them are offered. Those of items are marked as *inline*: an upstream of this protocol gets them with their items.
+Tools are defined in three places: the field `tools`, items of the type `additional_tools`, and the outputs of tool
+searches. All of them are offered to the upstream. Tools that are defined in items are marked as *inline*: an upstream
+of this protocol receives them in those items, not in `tools`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,7 +31,7 @@ _MODES: dict[str, Mode] = {"auto": "auto", "none": "none", "required": "required
 
 
 def parse_tools(raw: Raw, inline: Iterable[ToolSpec], cache: ConversationCache | None) -> tuple[ToolSpec, ...]:
-    """Parse the tools of a request and add those of its items; a later tool replaces one with the same name."""
+    """Parse the field `tools` and add the tools defined in items. A tool replaces an earlier one with the same name."""
     declared: tuple[ToolSpec, ...] = ()
     if raw:
         declared = cached(cache, (PROTOCOL, "tools", bytes(raw)), lambda: read_tools(raw, "tools"))
@@ -43,7 +44,10 @@ def parse_tools(raw: Raw, inline: Iterable[ToolSpec], cache: ConversationCache |
 
 
 def read_tools(raw: Raw, at: str, *, inline: bool = False) -> tuple[ToolSpec, ...]:
-    """Parse an array of tools; `at` is its path. Namespaces are replaced by their tools."""
+    """Parse an array of tools, with the path `at`. A namespace is replaced by the tools in it.
+
+    `inline` says whether the array is in an item, so that the tools are marked as inline.
+    """
     specs: dict[str, ToolSpec] = {}
     for position, tool in enumerate(parse(_RAWS, raw, at) or ()):
         for spec in _specs(tool, f"{at}[{position}]", None):
@@ -123,7 +127,7 @@ def _freeform(shape: ToolShape, namespace: str | None) -> ToolSpec:
 
 
 def _typed(kind: str, shape: ToolShape, whole: dict[str, Any]) -> ToolSpec:
-    """Return a tool that OpenAI defines: the client runs it, or the upstream does."""
+    """Return a tool that OpenAI defines and either the client or the upstream runs. `whole` is its decoded JSON."""
     if is_client_run(kind, whole):
         description, schema = described(kind, whole)
         return ToolSpec(name=kind, description=description, schema=schema, meta={PROTOCOL: whole})
@@ -175,7 +179,7 @@ def _object_choice(choice: ChoiceShape) -> tuple[Mode, tuple[str, ...]]:
 
 
 def _name(tool: AllowedTool, at: str) -> str:
-    """Return the neutral name of a tool; one that OpenAI defines may have only a type."""
+    """Return the flat name of an allowed tool, or the type of a tool that OpenAI defines if it has no name."""
     named = tool.function or tool.custom or tool
     if tool.type not in (None, "function", "custom"):
         return tool.server_label or tool.name or tool.type

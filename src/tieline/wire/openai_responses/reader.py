@@ -1,8 +1,11 @@
-"""Read the answer of a Responses upstream into the events of a leg.
+"""Translate the answer of a Responses upstream into the events of a leg.
 
-A stream is response.created, the events of the items of the output, and one of response.completed, .incomplete and
-.failed. `item_assembly` turns the items into parts. The last event lists all items again, which adds those that were
-not streamed. Unknown events and fields are ignored.
+A stream begins with response.created. The events of the output items follow, and then response.completed,
+response.incomplete or response.failed. `item_assembly` assembles the items into parts. The last event lists all items
+again, and items that were not streamed are added then. Unknown events and fields are ignored.
+
+Every event has a different `sequence_number`, so a delta frame cannot be learned (see `framing.stream_reader`), and
+each event is decoded.
 """
 
 from collections.abc import Sequence
@@ -38,7 +41,7 @@ _PART = msgspec.json.Decoder(PartShape)
 T = TypeVar("T")
 
 MAX_MISTYPED = 20
-"""The most values of the wrong type that are noted for one answer."""
+"""Maximum number of notes about values of the wrong type in one answer."""
 
 _DELTAS = {
     "response.output_text.delta": "text",
@@ -49,7 +52,7 @@ _DELTAS = {
     "response.function_call_arguments.delta": "arguments",
     "response.custom_tool_call_input.delta": "arguments",
 }
-"""The events with a delta, and the kind of text that it continues."""
+"""The types of events with a delta, and the kind of section that the delta belongs to."""
 _TEXTS = {
     "response.output_text.done": "text",
     "response.refusal.done": "refusal",
@@ -59,7 +62,7 @@ _TEXTS = {
     "response.function_call_arguments.done": "arguments",
     "response.custom_tool_call_input.done": "arguments",
 }
-"""The events that repeat a whole text."""
+"""The types of events that repeat the whole text of a section, and the kind of that section."""
 _BEGINNINGS = frozenset(("response.created", "response.queued", "response.in_progress"))
 _ENDINGS = {
     "response.completed": "completed",
@@ -68,7 +71,7 @@ _ENDINGS = {
     "response.failed": "failed",
     "response.cancelled": "cancelled",
 }
-"""The last events, and the status of a response that does not give one."""
+"""The types of events that end a stream, and the status to assume if their response has none."""
 _INCOMPLETE = {
     "max_output_tokens": StopReason.MAX_TOKENS,
     "max_tokens": StopReason.MAX_TOKENS,
@@ -77,7 +80,10 @@ _INCOMPLETE = {
 
 
 class ResponseReader(StreamReader):
-    """Reads one answer into the events of one leg, with exactly one ending."""
+    """Translates one answer into the events of one leg, with exactly one ending.
+
+    `fallback_id` and `model` are used if the answer itself has no id or no model name.
+    """
 
     protocol = PROTOCOL
 
@@ -95,10 +101,10 @@ class ResponseReader(StreamReader):
         self._model = model
         self._started = False
         self._mistyped: dict[str, None] = {}
-        """The paths of values with the wrong type, in order."""
+        """The paths of values with the wrong type, in the order of their occurrence."""
 
     def read_whole(self, body: bytes) -> list[Event]:
-        """Return the events of an answer that was not streamed."""
+        """Return the events of a non-streaming answer."""
         self._items.is_whole = True
         try:
             response = self._decode(_RESPONSE, body)
@@ -176,7 +182,7 @@ class ResponseReader(StreamReader):
         return Place(event.output_index, event.item_id, event.call_id)
 
     def _decode(self, decoder: msgspec.json.Decoder[T], data: bytes) -> T:
-        """Decode JSON of the upstream. Values of the wrong type are tolerated, and noted when the answer ends."""
+        """Decode JSON from the upstream. Tolerate values of the wrong type; notes are added when the answer ends."""
         try:
             return decoder.decode(data)
         except (ValueError, RecursionError):
@@ -267,7 +273,7 @@ def read_reply(
     model: str = "",
     keep_source: bool = False,
 ) -> list[Event]:
-    """Return the events of an answer that was not streamed."""
+    """Return the events of a non-streaming answer; see `ResponseReader`."""
     return ResponseReader(tool_names, fallback_id=fallback_id, model=model, keep_source=keep_source).read_whole(body)
 
 
@@ -278,14 +284,14 @@ def _section(kind: str, event: StreamEvent) -> Section:
 
 
 def _whole_text(event: StreamEvent) -> str:
-    """Return the text that an event repeats."""
+    """Return the whole text that an event repeats, whichever field contains it."""
     if isinstance(event.arguments, dict | list):
         return encode(event.arguments).decode()
     return event.text or event.refusal or event.arguments or event.input or ""
 
 
 def _no_output(response: ResponseShape, body: bytes) -> Failed:
-    """Return the failure for an answer without output; it names what the upstream sent instead."""
+    """Return the failure for an answer without output. Its message names the fields that the upstream sent instead."""
     if response.error:
         return failure({"error": response.error})
     value = _loaded(body)

@@ -1,9 +1,9 @@
-"""Reasoning items and the thinking of the neutral model.
+"""Convert reasoning items to `Thinking` parts and back.
 
-The thinking of any upstream may have a signature, which it wants back. A client of this protocol keeps it for us: the
-`encrypted_content` of a reasoning item is then an envelope that contains the signature.
+Thinking may have a signature, which the upstream expects back in the history. A client of this protocol stores it: the
+`encrypted_content` of a reasoning item that is sent to the client is an *envelope*, which contains the signature.
 
-The encrypted content of an OpenAI upstream is valid only together with the id of its item. The signature of such
+The encrypted content from an OpenAI upstream is valid only together with the id of its item. So the signature of such
 thinking is `openai:<id>:<encrypted content>`.
 """
 
@@ -18,7 +18,7 @@ from tieline.wire.openai_responses.schema import PROTOCOL
 from tieline.wire.shared.json import encode
 
 ENVELOPE = "tieline1."
-"""The beginning of our own `encrypted_content`."""
+"""The prefix of an envelope."""
 _OPENAI = "openai:"
 
 
@@ -33,12 +33,12 @@ _ENVELOPE = msgspec.json.Decoder(_Envelope)
 
 
 def pack(item_id: str, encrypted_content: str) -> str:
-    """Return the signature for encrypted content of an OpenAI upstream."""
+    """Return the signature for encrypted content from an OpenAI upstream."""
     return f"{_OPENAI}{'' if ':' in item_id else item_id}:{encrypted_content}"
 
 
 def unpack(signature: str | None) -> tuple[str, str] | None:
-    """Return the item id and the encrypted content of a signature; None if it is of another upstream."""
+    """Return the item id and the encrypted content in a signature; None if it is not from an OpenAI upstream."""
     if signature is None or not signature.startswith(_OPENAI):
         return None
     item_id, _, encrypted = signature.removeprefix(_OPENAI).partition(":")
@@ -46,7 +46,7 @@ def unpack(signature: str | None) -> tuple[str, str] | None:
 
 
 def envelope(thinking: Thinking) -> str | None:
-    """Return the `encrypted_content` that lets a client send back the signature; None if there is none."""
+    """Return an envelope with the signature of the thinking; None if the thinking has no signature."""
     if not thinking.signature:
         return None
     text = encode(_Envelope(thinking.signature, thinking.redacted))
@@ -54,12 +54,15 @@ def envelope(thinking: Thinking) -> str | None:
 
 
 def is_envelope(encrypted_content: str | None) -> bool:
-    """Return whether encrypted content is ours. No other upstream can use it."""
+    """Return whether encrypted content is an envelope, which only the gateway can read."""
     return encrypted_content is not None and encrypted_content.startswith(ENVELOPE)
 
 
 def read_thinking(item_id: str | None, encrypted_content: str | None, texts: Sequence[str]) -> Thinking:
-    """Return the thinking of a reasoning item with these parts. A damaged envelope counts as no signature."""
+    """Return the thinking in a reasoning item whose parts have these texts.
+
+    If `encrypted_content` is a damaged envelope, the thinking has no signature.
+    """
     text, meta = "\n\n".join(texts), _meta(item_id, texts)
     if not encrypted_content:
         return Thinking(text=text, meta=meta)
@@ -70,7 +73,7 @@ def read_thinking(item_id: str | None, encrypted_content: str | None, texts: Seq
 
 
 def summary_texts(thinking: Thinking) -> list[str]:
-    """Return the parts of a reasoning item; the inverse of how `read_thinking` joins them."""
+    """Split the text of the thinking into the texts that `read_thinking` joined."""
     lengths: Sequence[int] = thinking.meta.get(PROTOCOL, {}).get("parts", ())
     text = thinking.text
     if not text:

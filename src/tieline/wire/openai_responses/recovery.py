@@ -1,7 +1,7 @@
-"""Change a request after an error that its history caused, so that it can be sent once more.
+"""Change a request that the upstream rejected because of its history, so that it can be sent again.
 
-Encrypted reasoning is valid only for the account and the model that wrote it, and an upstream that stores nothing may
-look for stored items by their ids. Neither can be known before the upstream complains.
+Encrypted reasoning is valid only for the account and the model that wrote it. Item ids cause an error if the upstream
+looks for items that it did not store. The gateway cannot detect either problem before the upstream rejects the request.
 """
 
 import re
@@ -25,7 +25,7 @@ _WITHOUT_ID = frozenset(
         *("custom_tool_call", "custom_tool_call_output"),
     ]
 )
-"""The types of items whose id is optional."""
+"""The types of items that are valid without an id."""
 
 _BODY = msgspec.json.Decoder(dict[str, Raw])
 _INPUT = msgspec.json.Decoder(list[dict[str, Raw]])
@@ -35,13 +35,14 @@ _REASONING = b'"reasoning"'
 
 Members = dict[str, Raw]
 Change = Callable[[Members], bool]
-"""Changes the members of a request; returns whether there was anything to change."""
+"""A function that changes the members of a request in place and returns whether it changed anything."""
 
 
 def recovered(built: BuiltRequest, failed: Failed) -> BuiltRequest | None:
-    """Return the request without what the upstream rejected; None if the error has another cause.
+    """Return the request without the content that the upstream rejected.
 
-    A request from which it was removed before is not changed again, so this ends.
+    Return None if the error has another cause, or if the request does not contain such content (any more). So repeated
+    attempts end.
     """
     if failed.code == "invalid_encrypted_content" or _NOT_DECRYPTED.search(failed.message):
         return _changed(built, _without_reasoning, "the upstream cannot read its earlier reasoning, which was left out")
@@ -53,7 +54,7 @@ def recovered(built: BuiltRequest, failed: Failed) -> BuiltRequest | None:
 
 
 def lacks_encryption(failed: Failed) -> bool:
-    """Return whether a request failed because the model has no encrypted reasoning."""
+    """Return whether a request failed because the model does not support encrypted reasoning."""
     return _NOT_ENCRYPTED.search(failed.message) is not None
 
 
@@ -65,7 +66,7 @@ def _changed(built: BuiltRequest, change: Change, message: str) -> BuiltRequest 
 
 
 def _without_reasoning(body: Members) -> bool:
-    """Remove all reasoning; return whether there was any."""
+    """Remove all reasoning items from `body`. Return whether there were any."""
     items = _items(body)
     kept = [item for item in items if bytes(item.get("type", Raw())) != _REASONING]
     if len(kept) == len(items):
@@ -75,7 +76,10 @@ def _without_reasoning(body: Members) -> bool:
 
 
 def _without_ids(body: Members) -> bool:
-    """Remove the ids of items, and reasoning that has nothing but an id; return whether there were any."""
+    """Remove optional item ids, and reasoning items without encrypted content, from `body`.
+
+    Return whether there were any.
+    """
     items = _items(body)
     kept = [_without_id(item) for item in items if not _is_only_id(item)]
     if kept == items:

@@ -1,8 +1,8 @@
-"""The shapes of Responses JSON, as clients and upstreams really send it.
+"""The JSON structures ("shapes") of the Responses API, as clients and upstreams send them in practice.
 
-Every field may be absent or null; code that requires a field raises the error with its path. Values that are only
-passed on are `msgspec.Raw`. A request is decoded with the strict RequestShape first; one that has unknown fields is
-decoded again with AnyRequestShape.
+Every field may be absent or null; code that requires a field raises an error with the path of the field. Values that
+are only passed on are `msgspec.Raw`. A request is first decoded with the strict RequestShape. If it has unknown fields,
+it is decoded again with AnyRequestShape.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ ABSENT = Raw()
 
 
 class Shape(msgspec.Struct, kw_only=True, gc=False):
-    """The base of all shapes. They are short-lived and never part of a reference cycle, so `gc` is off."""
+    """The base class of all shapes. They are short-lived and never part of a reference cycle, so `gc` is off."""
 
 
 # ── Items: the same in the input and in the output ───────────────────────────────────────────────
@@ -37,7 +37,7 @@ Content = str | list[Raw] | dict[str, Raw] | float | int | bool | None
 
 
 class PartShape(Shape):
-    """A content part of a message or of a tool's output. `file` is the field of Chat Completions."""
+    """A content part of a message or of a tool's output. The field `file` exists only in Chat Completions."""
 
     type: str | None = None
     text: str | None = None
@@ -53,14 +53,14 @@ class PartShape(Shape):
 
 
 class SummaryShape(Shape):
-    """A part of a reasoning item: `summary_text` or `reasoning_text`."""
+    """A part of a reasoning item, of the type `summary_text` or `reasoning_text`."""
 
     type: str | None = None
     text: str | None = None
 
 
 class ItemShape(Shape):
-    """An item of any type."""
+    """An input or output item of any type."""
 
     type: str | None = None
     id: str | None = None
@@ -88,10 +88,10 @@ class ItemShape(Shape):
 
 
 class ToolShape(Shape):
-    """A tool of any type; `tools` are those of a namespace.
+    """A tool or namespace of any type. `tools` are the tools in a namespace.
 
-    `function` and `custom` are the nested forms of Chat Completions, `input_schema` and `cache_control` are fields of
-    Anthropic's API.
+    `function` and `custom` are used by Chat Completions, which nests the definition of a tool. `input_schema` and
+    `cache_control` are fields of Anthropic's API.
     """
 
     type: str | None = None
@@ -143,7 +143,7 @@ class ReasoningShape(Shape):
 
 
 class Untranslated(Shape):
-    """The fields that are only passed on."""
+    """The fields of a request that are only passed on."""
 
     client_metadata: Raw = ABSENT
     context_management: Raw = ABSENT
@@ -162,11 +162,11 @@ class Untranslated(Shape):
 UNTRANSLATED = Untranslated.__struct_fields__
 
 STATE_FIELDS = frozenset(["background", "conversation", "generate", "previous_response_id", "store", "stream_options"])
-"""Fields about stored responses and delivery. The gateway handles them itself; they are not in `Request.extra`."""
+"""Fields about stored responses and delivery. They are not in `Request.extra`: the gateway handles them itself."""
 
 
 class RequestShape(Untranslated, forbid_unknown_fields=True):
-    """A request with known fields only. `tools`, an array of ToolShape, is decoded only if it is not in the cache."""
+    """A request with known fields only. `tools`, a list of ToolShape, is not decoded yet, because it may be cached."""
 
     model: str | None = None
     input: str | list[Raw] | None = None
@@ -220,7 +220,7 @@ class IncompleteDetails(Shape):
 
 
 class ResponseShape(Shape):
-    """A response: the body of an answer that does not stream, or a member of the first and last events of a stream."""
+    """A response: the body of a non-streaming answer, or a member of the first and last events of a stream."""
 
     id: str | None = None
     model: str | None = None
@@ -233,7 +233,7 @@ class ResponseShape(Shape):
 
 
 class StreamEvent(Shape):
-    """One event of a stream. `delta` and `part` may be of any type in events that this version does not know."""
+    """One event of a stream. `delta` and `part` accept any type, because unknown events may use them differently."""
 
     type: str | None = None
     sequence_number: int | None = None

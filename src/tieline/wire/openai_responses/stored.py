@@ -1,8 +1,8 @@
-"""Requests that refer to stored responses, and the JSON of what is stored.
+"""Requests that refer to stored responses, and the JSON of stored responses and conversations.
 
-A client may send only the new items of a conversation, and refer to earlier ones by the id of a response, of a
-conversation, or of a single item. Such a request is *completed*: its `input` becomes the whole conversation, so that it
-can be parsed like any other.
+A client may send only the new items of a conversation, and refer to earlier items by the id of a response, a
+conversation or a single item. Such a request is *completed*: its `input` is replaced with the items of the whole
+conversation, so that it can be parsed like any other request.
 """
 
 import re
@@ -29,7 +29,7 @@ _PREFIXES = {
     "custom_tool_call_output": "ctco",
     "compaction": "cmp",
 }
-"""The prefixes of item ids by item type; `item` for any other type."""
+"""The prefixes of item ids by item type. The ids of other types have the prefix `item`."""
 
 
 class _ConversationRef(msgspec.Struct):
@@ -37,7 +37,7 @@ class _ConversationRef(msgspec.Struct):
 
 
 class _Create(msgspec.Struct):
-    """The fields of a request that decide where its history is and what happens to its answer."""
+    """The fields of a request that determine where its history is stored and how its answer is handled."""
 
     model: str | None = None
     stream: bool | None = None
@@ -69,12 +69,12 @@ _RESPONSE = "resp_"
 
 
 class CreateRequest:
-    """A request to create a response, before its history is complete."""
+    """A request to create a response, which may refer to stored items."""
 
     def __init__(self, body: bytes) -> None:
-        """Read the fields about stored responses. Raise BadRequest with the path of the field that is wrong."""
+        """Parse the fields about stored responses. Raise BadRequest with the path of the field if one is invalid."""
         self.fields = parse_object(body)
-        """The top-level fields of the request."""
+        """The top-level fields of the request, not decoded."""
         shape = parse(_CREATE, body)
         self.body = body
         self.model = shape.model or ""
@@ -82,7 +82,7 @@ class CreateRequest:
         self.is_stored = shape.store is not False
         self.is_background = bool(shape.background)
         self.generates = shape.generate is not False
-        """Whether an answer is wanted; a warm-up on a WebSocket only announces the beginning of a conversation."""
+        """Whether the client wants an answer. It wants none if it only prepares a conversation on a WebSocket."""
         self.previous = shape.previous_response_id or None
         ref = shape.conversation
         self.conversation = (ref if isinstance(ref, str) else ref.id) if ref is not None else None
@@ -96,7 +96,7 @@ class CreateRequest:
             raise BadRequest("`background`: expected `store` not to be false, got false", "background")
 
     def items(self) -> list[Raw]:
-        """Return the items of `input`; a string is one message of the user."""
+        """Return the items of `input`. If `input` is a string, return it as a user message."""
         raw = self.fields.get("input", Raw(b"null"))
         text = bytes(raw).lstrip()
         if text.startswith(b'"'):
@@ -109,7 +109,10 @@ class CreateRequest:
         raise BadRequest("`input`: expected a string or an array of items", "input")
 
     def completed(self, items: Sequence[Raw], model: str = "") -> bytes:
-        """Return the body with the whole conversation as `input`. `model` is used if the request names none."""
+        """Return the request body with `items`, the whole conversation, as `input`.
+
+        `model` is used if the request names no model.
+        """
         members: dict[str, Any] = {
             name: value for name, value in self.fields.items() if name not in ("previous_response_id", "conversation")
         }
@@ -119,7 +122,10 @@ class CreateRequest:
 
 
 def reference_in(item: Raw, position: int) -> str | None:
-    """Return the id of the item that an item refers to; None if it is not a reference."""
+    """Return the id that an item reference contains; None if the item is not a reference.
+
+    `position` is the position of the item in the input, for errors.
+    """
     head = parse(_HEAD, item, f"input[{position}]")
     is_reference = head.type == "item_reference" or (head.type is None and head.role is None and head.id is not None)
     if not is_reference:
@@ -130,7 +136,7 @@ def reference_in(item: Raw, position: int) -> str | None:
 
 
 def item_id(item: Raw) -> str | None:
-    """Return the id of an item, if it has one."""
+    """Return the id of an item, or None."""
     try:
         return _HEAD.decode(item).id
     except (ValueError, RecursionError):
@@ -138,7 +144,7 @@ def item_id(item: Raw) -> str | None:
 
 
 def check_items(items: Sequence[Raw]) -> None:
-    """Raise BadRequest if the member `items` of a request has an item that is wrong."""
+    """Raise BadRequest if an item in the field `items` of a request is invalid."""
     try:
         parse_request(encode({"input": items}))
     except BadRequest as error:
@@ -147,7 +153,7 @@ def check_items(items: Sequence[Raw]) -> None:
 
 
 def with_ids(items: Iterable[Raw], mint: Callable[[str], str]) -> list[Raw]:
-    """Return the items, with an id for each that has none. `mint` makes an id with a prefix."""
+    """Return the items; those without an id receive one. `mint` returns a new id with the given prefix."""
     return [item if item_id(item) else _with_id(item, mint) for item in items]
 
 
@@ -160,12 +166,15 @@ def _with_id(item: Raw, mint: Callable[[str], str]) -> Raw:
 
 
 def response_of(reference: str) -> str:
-    """Return the id of the response to which an item with this id belongs, if the gateway made the id."""
+    """Return the id of the response that contains the item with this id.
+
+    The result is only meaningful for ids that the gateway generated, because they include the response id.
+    """
     return _RESPONSE + reference.partition("_")[2].rpartition("_")[0]
 
 
 def last_summary(items: Sequence[Raw]) -> int | None:
-    """Return the position of the last item with a summary that was written here; None if there is none."""
+    """Return the position of the last compaction item that the gateway wrote; None if there is none."""
     for position in reversed(range(len(items))):
         if b"compaction" in bytes(items[position]):
             head = _SUMMARY.decode(items[position])
@@ -175,14 +184,15 @@ def last_summary(items: Sequence[Raw]) -> int | None:
 
 
 def is_trigger(item: Raw) -> bool:
-    """Return whether an item only asks for a summary."""
+    """Return whether an item is a compaction trigger, with which the client requests a summary."""
     return b"compaction" in bytes(item) and _SUMMARY.decode(item).type == TRIGGER
 
 
 def replaced(error: BadRequest, before: int, positions: Sequence[int]) -> BadRequest:
-    """Return an error about the whole conversation with the paths of the request as the client wrote it.
+    """Return an error about a completed request with its paths converted to those of the client's request.
 
-    `before` is the number of items before those of the client, `positions` the original position of each of those.
+    `before` is the number of stored items that precede the client's items. `positions` are the positions of the
+    client's items in the original `input`.
     """
 
     def original(match: re.Match[str]) -> str:
@@ -197,13 +207,13 @@ def replaced(error: BadRequest, before: int, positions: Sequence[int]) -> BadReq
 
 
 class StoredResponse(msgspec.Struct, kw_only=True):
-    """A response, and the items it answers."""
+    """A response, and the input items that it answers."""
 
     response: Raw
     input: list[Raw]
-    """The items as the client sent them."""
+    """The input items as the client sent them."""
     previous: str | None = None
-    """The id of the response it continues; its items precede `input`."""
+    """The id of the previous response, which this one continues. The items of the previous response precede `input`."""
 
     @property
     def id(self) -> str:
@@ -211,15 +221,15 @@ class StoredResponse(msgspec.Struct, kw_only=True):
         return _OUTPUT.decode(self.response).id or ""
 
     def input_items(self) -> list[Raw]:
-        """Return the items it answers, with an id for each.
+        """Return the input items. Those without an id receive one.
 
-        Such an id contains that of the response, as those of the answer do, so that an item can be found by its id.
+        The new ids contain the response id, like the ids of the output items, so that `response_of` can find it.
         """
         numbers, part = count(), self.id.removeprefix(_RESPONSE)
         return with_ids(self.input, lambda prefix: f"{prefix}_{part}_i{next(numbers)}")
 
     def output(self) -> list[Raw]:
-        """Return the items of the answer."""
+        """Return the output items."""
         return [Raw(bytes(item)) for item in _OUTPUT.decode(self.response).output]
 
     @property
@@ -234,12 +244,12 @@ class StoredResponse(msgspec.Struct, kw_only=True):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the response has ended, in whichever way."""
+        """Whether the response has ended: completed, cut off, failed or cancelled."""
         return _OUTPUT.decode(self.response).status not in ("queued", "in_progress")
 
     @property
     def is_usable(self) -> bool:
-        """Whether the response has ended with an answer, complete or cut off."""
+        """Whether the response has ended with an answer, which may be cut off."""
         return _OUTPUT.decode(self.response).status in ("completed", "incomplete")
 
 
@@ -256,30 +266,30 @@ _STORED = msgspec.json.Decoder(StoredResponse)
 
 
 class StoredConversation(msgspec.Struct, kw_only=True):
-    """A conversation: its items, the oldest first."""
+    """A conversation with its items, oldest first."""
 
     created: int
     metadata: dict[str, str] = {}
     items: list[Raw] = []
     is_full: bool = False
-    """Whether a response could not be added, because the conversation would have been too large to be stored."""
+    """Whether a response could not be added because the conversation would have become too large to store."""
 
 
 _CONVERSATION = msgspec.json.Decoder(StoredConversation)
 
 
 def read_stored(data: bytes) -> StoredResponse:
-    """Return a response from its document."""
+    """Decode a stored response."""
     return _STORED.decode(data)
 
 
 def read_conversation(data: bytes) -> StoredConversation:
-    """Return a conversation from its document."""
+    """Decode a stored conversation."""
     return _CONVERSATION.decode(data)
 
 
 def with_failure(response: bytes, failed: Failed) -> bytes:
-    """Return a response that has failed."""
+    """Return the response with the status `failed` and this failure as its error."""
     members = parse_object(response)
     return encode({**members, "status": "failed", "error": failed_error(failed)})
 
@@ -288,7 +298,7 @@ def with_failure(response: bytes, failed: Failed) -> bytes:
 
 
 class Page(msgspec.Struct):
-    """Which part of a list a client wants."""
+    """The part of a list that a client requests."""
 
     limit: int = 20
     newest_first: bool = True
@@ -296,7 +306,7 @@ class Page(msgspec.Struct):
 
 
 def render_items(items: Sequence[Raw], page: Page) -> bytes:
-    """Return one page of a list of items."""
+    """Return the response body with one page of a list of items."""
     ordered = list(reversed(items)) if page.newest_first else list(items)
     if page.after is not None:
         ids = [item_id(item) for item in ordered]
@@ -316,17 +326,17 @@ def render_items(items: Sequence[Raw], page: Page) -> bytes:
 
 
 def render_deleted(document_id: str, kind: str) -> bytes:
-    """Return the answer to the deletion of a response or a conversation."""
+    """Return the response body for the deletion of a response or a conversation."""
     return encode({"id": document_id, "object": kind, "deleted": True})
 
 
 def render_input_tokens(tokens: int) -> bytes:
-    """Return the body of `POST /responses/input_tokens`."""
+    """Return the response body for `POST /responses/input_tokens`."""
     return encode({"object": "response.input_tokens", "input_tokens": tokens})
 
 
 def render_conversation(conversation_id: str, conversation: StoredConversation) -> bytes:
-    """Return a conversation without its items."""
+    """Return the response body for a conversation, without its items."""
     return encode(
         {
             "id": conversation_id,
@@ -338,13 +348,16 @@ def render_conversation(conversation_id: str, conversation: StoredConversation) 
 
 
 def previous_not_found(response_id: str) -> GatewayError:
-    """Return the error for a response that cannot be continued; clients recognise its code and send everything."""
+    """Return the error for a previous response that is not stored.
+
+    Clients recognise its code, and send the whole conversation instead.
+    """
     message = f"Previous response with id '{response_id}' not found."
     return BadRequest(message, "previous_response_id", code="previous_response_not_found")
 
 
 def previous_incomplete(response_id: str) -> GatewayError:
-    """Return the error for a response that cannot be continued yet."""
+    """Return the error for a previous response that cannot be continued yet, because it has not ended."""
     message = f"Response with id '{response_id}' is still being created; continue it when it has ended."
     return BadRequest(message, "previous_response_id")
 

@@ -1,8 +1,8 @@
-"""Write the events of a leg as an answer in the Responses protocol: a stream, or a whole body.
+"""Write the events of a leg as an answer of the Responses API: a stream, or one body.
 
-Items follow one another and never overlap. An item has the same id in all of its events and in the final response. The
-last event of an item is held until the next event of the leg: only then it is known whether the item was cut off. A
-call that was cut off does not get this event, because clients run a call as soon as they receive it.
+Items never overlap. An item has the same id in all of its events and in the final response. The last event of an item
+is held until the next event of the leg, which shows whether the item was cut off. For a call that was cut off, this
+last event is not written, because clients run a call as soon as they receive it.
 
 Frames of an upstream of the same protocol are written unchanged (see `copying`), if their meaning is unchanged.
 """
@@ -51,7 +51,7 @@ from tieline.wire.shared.json import decode_any, encode, is_object, one_line
 from tieline.wire.shared.sources import completed, merged
 
 KEEP_ALIVE = b": keep-alive\n"
-"""A comment without a blank line: some clients would take that for the end of an event."""
+"""A comment without a blank line, because some clients would treat the blank line as the end of an event."""
 
 _DEFAULT = Options()
 _LIST = msgspec.json.Decoder(list[Raw])
@@ -61,58 +61,61 @@ _MAX_TOKENS = (StopReason.MAX_TOKENS, StopReason.CONTEXT_FULL)
 _REFUSAL = StopReason.REFUSAL
 _NO_SUMMARY = Failed(kind="upstream", message="The model did not write a summary of the conversation.", status=502)
 _TRANSLATED = frozenset(["error", "incomplete_details", "output"])
-"""Members of a response that are always written from the events."""
+"""Members of a response that are always written from the events, never copied from the upstream."""
 _ID_PART = 40
-"""The most characters of the response id in the ids of items."""
+"""Maximum number of characters of the response id that an item id includes."""
 
 
 class OpenItem(Struct):
-    """An item in progress, or the last one that ended, if `final` is set."""
+    """An item whose last event has not been written. `final` is set once its part has ended."""
 
     id: str
     index: int
     part: Part
-    """Its part as it began."""
+    """The part of the item, as it was when it started."""
     chunks: list[str] = []
     content_index: int = 0
     before: list[Any] = []
-    """The parts of the item before this one, if it was begun by copied frames."""
+    """Earlier parts of the item, which were written as copied frames."""
     has_part: bool = False
-    """Whether the part of a reasoning item's summary has begun."""
+    """For a reasoning item: whether the start of its summary part was written."""
     final: Text | Thinking | ToolCall | None = None
 
 
 class ResponseWriter:
-    """Writes one answer as server-sent events."""
+    """Writes the events of one leg as server-sent events."""
 
     def __init__(self, options: Options = _DEFAULT) -> None:
         self.response = b""
-        """The final response, as JSON, once the answer has ended."""
+        """The final response as JSON; empty until the answer has ended."""
         self._options = options
         self._sequence = 0
         self._head = b""
-        """The response up to its status, as JSON; empty until the response has begun."""
+        """The JSON of the response up to its status; empty until the response has begun."""
         self._id = ""
         self._items: list[Any] = []
-        """The complete items."""
+        """The items that have ended, as JSON."""
         self._count = 0
-        """The number of items that have begun."""
+        """The number of items that have begun, including those that have ended."""
         self._item: OpenItem | None = None
         self._held: OpenItem | None = None
-        """The last item, whose last event is held."""
+        """The item whose last event is held, if any."""
         self._around = _NOTHING
-        """The bytes of a delta: before its sequence number, before its text, after its text; empty if not written."""
+        """The bytes of a delta before its sequence number, between that and its text, and after the text.
+
+        They are empty if the deltas of the open part are not written.
+        """
         self._summary: list[str] = []
-        """The texts of the answer, if it is the summary of a conversation."""
+        """The texts of the answer, collected only if the answer is the summary of a conversation."""
         self._usage = Usage()
         self._has_content = self._refused = False
         """Whether the answer contains text or calls, and whether it contains a refusal."""
         self._ended = False
         self._copied: CopiedStream | None = None
-        """The frames that were copied so far, while all of them are."""
+        """The record of the copied frames; None if an event was written in another way."""
 
     def write_all(self, batch: Sequence[Event]) -> bytes:
-        """Write a batch."""
+        """Return the bytes to send for a batch. The upstream's frames are copied if possible."""
         source = source_of(batch)
         if source is not None and source.protocol == PROTOCOL and source.is_stream and source.is_exact:
             if self._copied is None and not self._head and not self._options.compaction:
@@ -124,7 +127,7 @@ class ResponseWriter:
         return b"".join(map(self.write, batch))
 
     def write(self, event: Event) -> bytes:
-        """Write one event; return b"" if this protocol cannot express it."""
+        """Return the bytes to send for one event; empty if there is nothing to write."""
         if self._copied is not None:
             self._continue(self._copied)
         if type(event) is PartDelta:
@@ -135,8 +138,9 @@ class ResponseWriter:
     def keep_alive(self) -> bytes:
         """Return bytes that keep an idle connection open.
 
-        Some clients reset their timer only for events, so the response begins if it has not yet, and its state is
-        repeated. A copied stream gets a comment, because another event would disturb its sequence numbers.
+        Some clients reset their timeout only when they receive an event. So the beginning of the response is written,
+        or its status is repeated. In a copied stream, a comment is written instead, because an additional event would
+        break the order of the sequence numbers.
         """
         options = self._options
         if self._ended or self._copied is not None:
@@ -174,7 +178,7 @@ class ResponseWriter:
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), one_line(data))
 
     def _continue(self, copied: CopiedStream) -> None:
-        """Continue an answer whose frames were copied so far."""
+        """Take over the state after copied frames, in order to write the remaining events of the answer."""
         self._copied = None
         self._sequence, self._items, self._count = copied.sequence, copied.items, copied.count
         self._usage, self._ended = copied.usage, copied.ended
@@ -209,7 +213,7 @@ class ResponseWriter:
         return self._item_id(prefix_of(part, tool))
 
     def _item_id(self, prefix: str) -> str:
-        """Return the id of the next item."""
+        """Return an id for the next item, and count the item as begun."""
         self._count += 1
         return f"{prefix}{self._id.removeprefix('resp_')[:_ID_PART]}_{self._count - 1}"
 
@@ -231,7 +235,7 @@ class ResponseWriter:
         return self._event(f"response.output_item.{word}", {"output_index": item.index, "item": value})
 
     def _deltas(self, item: OpenItem) -> tuple[bytes, bytes, bytes]:
-        """Return the bytes around the texts of an item; see `_around`."""
+        """Return the value of `_around` for the deltas of this item."""
         part, after = item.part, b"}\n\n"
         place = _place(item)
         match part:
@@ -286,7 +290,7 @@ class ResponseWriter:
         return self._release() if not part.freeform and is_object(final_arguments(part)) else b""
 
     def _close_text(self, item: OpenItem, part: Text) -> bytes:
-        """Write the ends of a message's text; the end of the message is held."""
+        """Write the events that end the text of a message. The event that ends the message itself is held."""
         self._has_content = True
         written = b""
         place = _place(item)
@@ -314,12 +318,12 @@ class ResponseWriter:
         return written + self._done(item, value)
 
     def _done(self, item: OpenItem, value: Json | Raw) -> bytes:
-        """Write the last event of an item."""
+        """Write the last event of an item. `value` is the JSON of the complete item."""
         self._items.append(value)
         return self._item_event("done", item, value)
 
     def _release(self, status: str = "completed") -> bytes:
-        """Write the last event of the item that is held, if there is one."""
+        """Write the last event of the held item, if any. A call whose `status` is not completed is not written."""
         item, self._held = self._held, None
         if item is None:
             return b""
@@ -342,7 +346,7 @@ class ResponseWriter:
         return self._close_arguments(item, part, tool.name, arguments) + self._done(item, value)
 
     def _close_arguments(self, item: OpenItem, call: ToolCall, name: str, arguments: str) -> bytes:
-        """Write the end of the arguments, and all of them if there was no delta."""
+        """Write the event that ends the arguments, preceded by a delta with all arguments if no delta was written."""
         kind, place, written = _call_events(call), _item_place(item), b""
         if arguments and (not item.chunks or self._options.arguments == "buffered"):
             written = self._event(f"{kind}.delta", {**place, "delta": arguments})
@@ -350,7 +354,7 @@ class ResponseWriter:
         return written + self._event(f"{kind}.done", fields)
 
     def _foreign(self, part: Foreign) -> bytes:
-        """Write an item that only this protocol has."""
+        """Write an item that only this protocol has. A part of another protocol is left out."""
         if part.protocol != PROTOCOL or (self._options.compaction and part.kind not in KINDS):
             return b""
         value = Raw(part.json.encode())
@@ -380,13 +384,13 @@ class ResponseWriter:
         return written + self._end_response("incomplete", incomplete_details={"reason": reason})
 
     def _refuse(self, text: str) -> bytes:
-        """Write a refusal that the upstream reported only as its reason to stop."""
+        """Write a refusal as a message, if the upstream reported it only as its stop reason."""
         part = Text(text=text, refusal=True)
         start = self._start(PartStart(index=0, part=Text(refusal=True)))
         return start + self._delta(text) + self._end(PartEnd(index=0, part=part))
 
     def _finish_compaction(self) -> bytes:
-        """Write the summary as the only item."""
+        """End an answer that is a summary: write the summary as a compaction item, unless the upstream sent one."""
         text = "".join(self._summary).strip()
         if self._items:
             return self._end_response("completed")
@@ -398,7 +402,7 @@ class ResponseWriter:
         return written + self._end_response("completed")
 
     def _fail(self, failed: Failed) -> bytes:
-        """Write the failure. A text that is open is closed as incomplete; a call must not look complete."""
+        """Write the failure. An open message or reasoning item is ended as incomplete; an open call is left out."""
         written = b"" if self._head else self._open(self._options.response_id, self._options.model)
         item, self._item = self._item, None
         if item is not None and isinstance(item.part, Text):
@@ -430,7 +434,7 @@ _WRITE: dict[type, Callable[[ResponseWriter, Any], bytes]] = {
     Finished: ResponseWriter._finish,
     Failed: ResponseWriter._fail,
 }
-"""The methods for all events but PartDelta, the most frequent."""
+"""The methods that write the events, except for PartDelta, which `write` handles itself because it is frequent."""
 
 
 def _item_place(item: OpenItem) -> Json:
@@ -458,7 +462,7 @@ def _annotations(part: Text) -> list[Raw]:
 
 
 def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
-    """Return a whole answer as the body of a response."""
+    """Return the response body for a complete reply."""
     source = reply.source
     is_own = source is not None and source.protocol == PROTOCOL and not source.is_stream and not options.compaction
     if source is not None and is_own and source.is_exact:
@@ -468,7 +472,7 @@ def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
 
 
 def render_compaction(reply: Reply, options: Options) -> bytes:
-    """Return the body of `POST /responses/compact`: the items that replace the conversation."""
+    """Return the response body for `POST /responses/compact`, with the items that replace the conversation."""
     response = decode_any(_written(reply, options))
     return encode(
         {
