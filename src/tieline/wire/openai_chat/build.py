@@ -56,7 +56,7 @@ def _translated(request: Request, settings: Json, tools: ToolArray | None, messa
 
 
 def _source(request: Request, dialect: Dialect) -> RequestSource | None:
-    """Return the JSON of the request if the client uses this protocol and the upstream accepts it, otherwise None."""
+    """Return the client's JSON request if the client uses this protocol and the upstream accepts it, otherwise None."""
     source = usable_source(request, PROTOCOL)
     if source is None or not dialect.takes_all:
         return None
@@ -136,7 +136,7 @@ def _add_options(out: Json, request: Request, dialect: Dialect, notes: list[Note
 
 
 def _effort(request: Request) -> Effort | None:
-    """Return the reasoning effort to send; None if there is none or the client's own field is forwarded unchanged."""
+    """Return the reasoning effort to send. Return None if there is none, or if the client's own field is forwarded."""
     reasoning = request.reasoning
     own = request.protocol == PROTOCOL
     if own and any(name in request.extra for name in _OWN_EFFORT):

@@ -43,7 +43,7 @@ class MessagesBuilder:
         self.out: list[Json] = []
         self.notes: list[Note] = []
         self.lost_marks = False
-        """Whether cache marks of the client were left out."""
+        """Whether any of the client's cache marks were left out."""
         self._dialect = dialect
         self._names = names
         self._own = request.protocol == PROTOCOL
@@ -52,14 +52,14 @@ class MessagesBuilder:
         self._begun = False
 
     def json(self, message: Message) -> bytes:
-        """Add one message and return its JSON text. It may become several messages, with commas between them."""
+        """Add one message to `out` and return its JSON text: one or several messages, with commas between them."""
         before = len(self.out)
         self._begun = self._begun or message.meta is not NO_META
         self.add(message)
         return b",".join(map(encode, self.out[before:]))
 
     def add(self, message: Message) -> None:
-        """Add one message to `out`; it may become several."""
+        """Add one message to `out`. It may become several messages of this protocol."""
         match message.role:
             case "system":
                 self._system(message)
@@ -105,7 +105,7 @@ class MessagesBuilder:
             self._append("user", self._content(outside + rest), message)
 
     def _result(self, result: ToolResult) -> Sequence[Part]:
-        """Add one tool result; return the parts that a tool message cannot contain."""
+        """Add one tool result. Return its parts that a tool message cannot contain."""
         call_id = short_id(result.call_id, self._dialect.id_limit)
         match result.content:
             case (Text() as only,) if not (only.meta or result.meta or result.is_error):
@@ -160,7 +160,7 @@ class MessagesBuilder:
             _add_state(out, message.meta)
 
     def _other_part(self, part: Part) -> list[Part]:
-        """Return the content parts for a part that is not text, thinking or a call; none if it is left out."""
+        """Convert a part that is not text, thinking or a call. The result is empty if the part is left out."""
         match part:
             case Foreign() if part.protocol == PROTOCOL:
                 return [part]
@@ -201,7 +201,7 @@ class MessagesBuilder:
         return out
 
     def _content(self, parts: Sequence[Part]) -> str | list[Any]:
-        """Return the content of a message: a string if all parts are text and none needs a list, otherwise a list."""
+        """Return the content of a message: a string if that can express all parts, otherwise a list."""
         match parts:
             case (Text() as only,) if not only.meta:
                 return only.text

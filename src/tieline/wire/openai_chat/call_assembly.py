@@ -1,9 +1,11 @@
 """Assemble the tool calls of one answer from their deltas.
 
-According to the spec, every delta has the index of its call, and the first one also has the id and the name. Upstreams
-leave out the index, the id or both, use one index for all calls, repeat the name in every delta, or send the arguments
-before the name. This module decides which call a delta belongs to. A call is emitted once its name is known and its
-arguments have begun, or once another part follows it. A call that is cut off before that is not emitted.
+According to the spec, every delta has the index of its call, and the first one also has the id and the name. In
+practice, some upstreams leave out the index, the id or both, use one index for all calls, repeat the name in every
+delta, or send the arguments before the name.
+
+This module decides which call a delta belongs to. A call is emitted once its name is known and its arguments have
+begun, or once another part follows it. A call that is cut off before that is not emitted.
 """
 
 from collections.abc import Callable
@@ -24,7 +26,7 @@ UNNAMED = "unknown_tool"
 
 
 class OpenCall:
-    """The state of one call while it is assembled. The object itself is the key of the part in PartsWriter."""
+    """The state of one call while it is assembled. This object is also the key of the call's part in PartsWriter."""
 
     __slots__ = ("ended", "freeform", "held", "id", "name", "started", "state", "text", "wrapped")
 
@@ -37,15 +39,18 @@ class OpenCall:
         self.wrapped = False
         """Whether the upstream sends the text of a freeform call wrapped in JSON arguments."""
         self.held: list[str] | None = []
-        """Arguments that cannot be emitted yet; None once arguments are emitted as they arrive."""
+        """Arguments that cannot be emitted yet. None means that arguments are now emitted as they arrive."""
         self.text = ""
         """The complete arguments, once the call has ended."""
         self.state: dict[str, str] = {}
-        """Provider state that must be sent back with the call."""
+        """Provider state, which must be sent back with the call in the history."""
 
 
 class CallAssembler:
-    """Assembles the calls of one answer and adds them to `parts`. Calls `end_prose` before a call starts."""
+    """Assembles the calls of one answer and adds them to `parts`.
+
+    `end_prose` is called before a call starts; it must end the open text or thinking part.
+    """
 
     def __init__(self, parts: PartsWriter, tool_names: ToolNames, end_prose: Callable[[], None]) -> None:
         self.seed = ""
@@ -63,13 +68,13 @@ class CallAssembler:
 
     @property
     def open(self) -> bool:
-        """Whether a call has started but not ended."""
+        """Whether any call has started but not ended."""
         return any(call.started and not call.ended for call in self._all)
 
     def is_regular(self, delta: CallDelta, position: int) -> bool:
         """Return whether a delta can be passed on unchanged, because it follows the spec and needs no renaming.
 
-        `position` is its position in the list of deltas; it serves as the index if the delta has none.
+        `position` is the position of the delta in its list. It is used if the delta has no index.
         """
         function, index = delta.function, position if delta.index is None else delta.index
         if function is None or isinstance(function.arguments, dict | list):
@@ -82,8 +87,8 @@ class CallAssembler:
     def add(self, delta: CallDelta, place: tuple[int, int]) -> None:
         """Add a delta to the call it belongs to.
 
-        `place` is the index of the choice and the position of the delta in its list. It identifies a call whose deltas
-        have no index.
+        `place` consists of the index of the choice and the position of the delta in its list. It identifies the call if
+        the deltas have neither an index nor an id.
         """
         name, text = _name_and_arguments(delta)
         if not (delta.id or name or text):
@@ -107,8 +112,8 @@ class CallAssembler:
     def close_complete(self, starting: OpenCall | None = None) -> None:
         """End the calls whose arguments are complete, so that the parts after them need not wait.
 
-        To keep the order of the calls, first start the calls whose arguments have not arrived yet: those before
-        `starting`, the call that starts next, or all of them if it is None.
+        To keep the order of the calls, first start the calls that have a name but no arguments yet. If `starting`, the
+        call that starts next, is given, start only the calls before it.
         """
         waiting = takewhile(lambda call: call is not starting, self._all)
         for call in [call for call in waiting if call.name and not call.started]:
@@ -118,7 +123,7 @@ class CallAssembler:
                 self._end(call)
 
     def close(self, cut: bool) -> None:
-        """End all calls. `cut` says whether the answer was cut off, so that the last call may be incomplete."""
+        """End all calls. `cut` says whether the answer was cut off, in which case the last call may be incomplete."""
         for call in list(self._all):
             if call.started or not (call.name or call.held):
                 pass
@@ -135,12 +140,12 @@ class CallAssembler:
 
     @property
     def incomplete(self) -> bool:
-        """Whether an open call has only part of its arguments."""
+        """Whether any open call has only part of its arguments."""
         return any(text.startswith("{") and not is_object(text) for text in self._open_texts())
 
     @property
     def lacks_arguments(self) -> bool:
-        """Whether an open call has no arguments yet."""
+        """Whether any open call has no arguments yet."""
         return not all(self._open_texts())
 
     def _open_texts(self) -> list[str]:
@@ -163,7 +168,7 @@ class CallAssembler:
         return None if again else call
 
     def _is_repeated(self, call: OpenCall | None, name: str, text: str) -> bool:
-        """Return whether a delta only repeats a call that is already complete."""
+        """Return whether a delta with this name and text only repeats `call`, which is already complete."""
         if call is None or name not in ("", call.name) or not text.lstrip().startswith("{"):
             return False
         return text == self._sent(call) and is_object(text)
@@ -216,7 +221,7 @@ class CallAssembler:
         self._ids.add(call.id)
 
     def _add_text(self, call: OpenCall, text: str) -> None:
-        """Add arguments to a call: emit them if they are known to be an object, otherwise hold them for a repair."""
+        """Add arguments to a call. Emit them if they are known to be an object; otherwise hold them for a repair."""
         if call.ended:
             if text.strip():
                 self._note("late_arguments", f"arguments after the end of {call.name} were ignored")
@@ -239,13 +244,13 @@ class CallAssembler:
         self._parts.end(call)
 
     def _sent(self, call: OpenCall) -> str:
-        """Return all arguments of the call so far, emitted or held."""
+        """Return all arguments of the call that were received so far, whether emitted or held."""
         if call.ended:
             return call.text
         return self._parts.text_of(call) if call.held is None else "".join(call.held)
 
     def _repaired(self, call: OpenCall, text: str, cut: bool) -> str:
-        """Return the held arguments of a call that ends, repaired if necessary."""
+        """Return `text`, the held arguments of a call that ends, repaired if necessary."""
         if call.wrapped:
             return self._unwrapped(call, text)
         if call.freeform or (cut and not text):
@@ -277,7 +282,7 @@ class CallAssembler:
 
 
 def _begins_object(held: list[str], text: str) -> bool:
-    """Return whether `text` begins an object and only an empty object, if anything, was held before it.
+    """Return whether `text` begins an object, and nothing or only an empty object was held before it.
 
     `{}` itself does not count: it may be the complete arguments, or precede the real ones.
     """
@@ -286,7 +291,7 @@ def _begins_object(held: list[str], text: str) -> bool:
 
 
 def _name_and_arguments(delta: CallDelta) -> tuple[str, str]:
-    """Return the name and the arguments in a delta."""
+    """Return the name and the arguments in a delta; each is empty if missing."""
     if delta.custom is not None and _is_custom(delta):
         return delta.custom.name or "", delta.custom.input or ""
     if delta.function is None:

@@ -34,7 +34,7 @@ def choices(request: Request) -> int:
 
 
 def one_choice(request: Request) -> Request:
-    """Return a copy of the request that asks for one answer: without `n`."""
+    """Return a copy of the request that asks for only one answer."""
     return replace(request, extra={name: value for name, value in request.extra.items() if name != "n"})
 
 

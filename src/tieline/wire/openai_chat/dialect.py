@@ -1,4 +1,4 @@
-"""Settings for an upstream that deviates from the protocol, and for the form of the answer that a client gets."""
+"""Settings for an upstream that deviates from the protocol, and for the form of the answer that a client receives."""
 
 from typing import Literal
 
@@ -16,7 +16,7 @@ class Dialect(Value, cache_hash=True):
     system: Literal["anywhere", "first"] = "anywhere"
     """Where system messages are allowed; `first` also means that only one is allowed."""
     text_parts: bool = False
-    """Whether content may be a list of texts. A list from a client of this protocol is always sent as a list."""
+    """Whether to send several texts as a list of content parts. A client's own list is always sent as a list."""
     id_limit: int = 64
     freeform_tools: bool = False
     strict_tools: bool = True
@@ -39,21 +39,21 @@ class Dialect(Value, cache_hash=True):
 
 
 class Options(Value):
-    """The form of the answer that a client gets."""
+    """The form of the answer that a client receives."""
 
     created: int = 0
     arguments: Literal["buffered", "incremental"] = "buffered"
     usage: bool = True
     reasoning: Literal["reasoning_content", "reasoning", "none", "think"] | None = None
-    """The field for thinking; `think` writes it into the content (see `think_tags`). None means the field that an
-    upstream of this protocol used, otherwise reasoning_content."""
+    """The field for thinking. `think` writes thinking into the content, between tags (see `think_tags`). None means the
+    field that the upstream used if it has the same protocol, otherwise `reasoning_content`."""
     freeform: Literal["custom", "function"] = "custom"
-    """How to write the call of a freeform tool: `function` is for a client that knows only function calls. It gets the
-    text as the arguments, without waiting for the end of the call."""
+    """How to write a call to a freeform tool. `function` is for a client that knows only function calls: the text is
+    sent as the arguments, without waiting for the end of the call."""
     id_limit: int | None = None
-    """The length above which the id of a call is replaced by a hash of it."""
+    """Maximum length of a call id; a longer id is replaced by its hash."""
     legacy: bool = False
-    """Whether to write the call as `function_call`, for a client that offered `functions`: at most one call."""
+    """Whether to write at most one call, as `function_call`. This is for a client that offered `functions`."""
 
 
 DEFAULT = Dialect()

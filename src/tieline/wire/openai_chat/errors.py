@@ -1,4 +1,4 @@
-"""Write the error that ends a stream; `wire.shared.openai_errors` has what other protocols share."""
+"""Render the error that ends a stream. The code that OpenAI's protocols share is in `wire.shared.openai_errors`."""
 
 from msgspec.structs import replace
 

@@ -1,7 +1,7 @@
 """Render lists of models.
 
-OpenAI's own API reports hardly anything about a model. Compatible servers have added fields, and clients read those of
-one server or another, so a fact is reported under several names. What is not known is left out.
+OpenAI's own API reports hardly anything about a model. Compatible servers have added fields with different names, and
+each client reads only some of them. So a fact is reported under several names. Unknown facts are left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ from tieline.wire.shared.json import encode
 def render_models(
     models: Mapping[str, ModelInfo], api_types: Sequence[str] = (), *, include_codex: bool = False
 ) -> bytes:
-    """Return the body of `GET /v1/models`.
+    """Return the response body for `GET /v1/models`.
 
-    `api_types` are the APIs at which the models are available. `include_codex` adds the list that Codex reads.
+    `api_types` are the APIs through which the models are available. `include_codex` adds the list that Codex reads.
     """
     listed: dict[str, object] = {
         "object": "list",
@@ -28,7 +28,7 @@ def render_models(
 
 
 def render_model(name: str, info: ModelInfo, api_types: Sequence[str] = ()) -> bytes:
-    """Return the body of `GET /v1/models/{id}`."""
+    """Return the response body for `GET /v1/models/{id}`."""
     return encode(_item(name, info, api_types))
 
 
@@ -61,7 +61,7 @@ def _architecture(info: ModelInfo) -> dict[str, object] | None:
 
 
 def _parameters(info: ModelInfo) -> list[str] | None:
-    """Return the parameters that a model supports. A client takes one that is missing as not supported."""
+    """Return the request parameters that a model supports. Clients treat a missing parameter as not supported."""
     if info.tools is None or info.thinks is None:
         return None
     tools = ["tools", "tool_choice"] if info.tools else []
@@ -70,9 +70,10 @@ def _parameters(info: ModelInfo) -> list[str] | None:
 
 
 def _capabilities(info: ModelInfo) -> dict[str, object]:
-    """Return the abilities of a model as Cursor's build for private inference reads them.
+    """Return the abilities of a model in the form that Cursor's build for private inference reads.
 
-    It lists only models with tools, streaming and text. Therefore unknown support for tools counts as support here.
+    That build lists only models that support tools, streaming and text. So a model is reported to support tools unless
+    it is known that it does not.
     """
     inputs = info.inputs
     return {

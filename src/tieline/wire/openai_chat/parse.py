@@ -40,9 +40,9 @@ _NO_CHOICE = ToolChoice()
 
 
 class ResponsesBody(BadRequest):
-    """The body has no messages but `input`, as in the Responses API, whose parser can parse it.
+    """The body is a request of the Responses API: it has `input` instead of `messages`.
 
-    `usage` says whether the client asked for token counts in the stream, in the way of this protocol.
+    `usage` says whether the client requested token counts in the stream, with the field that Chat Completions defines.
     """
 
     def __init__(self, usage: bool) -> None:
@@ -53,7 +53,7 @@ class ResponsesBody(BadRequest):
 def parse_request(body: bytes, cache: ConversationCache | None = None) -> Request:
     """Parse a request body. Raise BadRequest with the path of the field if it is invalid.
 
-    Raise ResponsesBody for the body of another API.
+    Raise ResponsesBody if the body is a request of the Responses API.
     """
     try:
         return _parse(body, cache)

@@ -1,6 +1,6 @@
 """Parse the content parts of a client's messages.
 
-Besides the parts of the spec, Anthropic's content blocks are accepted, because some editors send them to this endpoint.
+Besides the parts in the spec, Anthropic's content blocks are accepted, because some editors send them to this endpoint.
 """
 
 from collections.abc import Callable
@@ -114,7 +114,7 @@ def _document_url(shape: PartShape, raw: Raw, at: str) -> Part:
 
 
 def _linked(url: str, name: str | None, raw: Raw, at: str) -> Part:
-    """Return a document given by its URL, with its JSON, because some upstreams of this protocol accept it."""
+    """Return a document that is given by its URL. `raw` is kept, because some upstreams of this protocol accept it."""
     meta = {PROTOCOL: {"part": json_text(raw)}}
     return placed(File(media_type="application/pdf", url=url, name=name, meta=meta), at)
 
@@ -124,7 +124,7 @@ def _foreign(shape: PartShape, raw: Raw, at: str) -> Part:
 
 
 def _block(_shape: PartShape, raw: Raw, at: str) -> Part:
-    """Parse a block of Anthropic's API."""
+    """Parse a content block of Anthropic's API."""
     return read_block(raw, at, result_parts)
 
 

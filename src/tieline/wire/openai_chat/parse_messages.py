@@ -74,11 +74,11 @@ class ChatMessagesParser:
         self._calls: Sequence[Part] = ()
         """The parts of the last assistant message; the results that follow belong to its calls."""
         self._results: list[ToolResult] = []
-        """The results of these calls so far."""
+        """The results of the calls in `_calls` that have been parsed so far."""
         self._consecutive: list[ParsedMessage] = []
-        """Consecutive results, which will be merged into one message."""
+        """The consecutive results that will be merged into the next message."""
         self._begun = False
-        """Whether any message other than a system message was parsed."""
+        """Whether a message other than a system message has been parsed."""
 
     def parse(self, raws: Sequence[Raw]) -> None:
         """Parse all messages. Raise BadRequest with the path of the field if one is invalid."""
@@ -120,7 +120,7 @@ class ChatMessagesParser:
         self.sources.append(parsed.source)
 
     def _merge_results(self) -> None:
-        """Merge the consecutive results into one message."""
+        """Merge the results in `_consecutive` into one message, if there are any."""
         row, self._consecutive = self._consecutive, []
         results = [parsed.result for parsed in row if parsed.result is not None]
         self._results += results
@@ -137,7 +137,7 @@ class ChatMessagesParser:
 def _parse_message(shape: MessageShape, text: bytes, position: int, begun: bool) -> tuple[ParsedMessage, bool]:
     """Parse one message. Also return whether the result depends on its position and therefore cannot be cached.
 
-    `text` is its JSON; `begun` says whether a message other than a system message precedes it.
+    `text` is the JSON of the message; `begun` says whether a message other than a system message precedes it.
     """
     content = shape.content
     plain_text = (Text(text=content),) if content and isinstance(content, str) else None

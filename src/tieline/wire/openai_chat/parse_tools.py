@@ -1,7 +1,7 @@
 """Parse a client's tools and its tool choice.
 
-Editors send tools in three forms to this endpoint: nested as in the spec, flat as in the Responses API, or as in
-Anthropic's API. A tool of any other type is run by the upstream itself, and its whole JSON is kept.
+Editors send tools to this endpoint in three forms: nested as in the spec, flat as in the Responses API, and in the form
+of Anthropic's API. Any other tool is run by the upstream itself, and its whole JSON is kept.
 """
 
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ def _with_functions(tools: Sequence[ToolSpec], functions: Sequence[FunctionSpec]
 
 
 def _with_whole(specs: dict[str, ToolSpec], tools: Sequence[ToolShape], raw: Raw) -> list[ToolSpec]:
-    """Return the tools; each tool that the upstream runs itself gets its whole JSON in `meta`."""
+    """Return the tools in `specs`. For each tool that the upstream runs itself, its whole JSON is added to `meta`."""
     whole = parse(_ANY_LIST, raw, "tools")
     by_name = {_hosted_name(tool): json for tool, json in zip(tools, whole, strict=True)}
     return [

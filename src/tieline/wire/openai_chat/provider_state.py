@@ -1,7 +1,7 @@
 """Opaque provider state in messages and calls: thought signatures of Gemini, encrypted reasoning of OpenRouter.
 
-A provider that sent such a field expects it again in the history of the next request, and may reject a request without
-it. In a stream, the items of a list arrive in several deltas, which are joined here. Other values are not changed.
+A provider that sent such a field expects it back in the history of the next request, and may reject a request without
+it. In a stream, a list arrives in several deltas, which are joined here. Other values are not changed.
 """
 
 from typing import Any
@@ -31,12 +31,12 @@ class StateReader:
             self._values.setdefault(name, []).append(text)
 
     def take(self) -> dict[str, str]:
-        """Return the collected state as JSON text by field name."""
+        """Return the collected provider state: the JSON text of each field, by field name."""
         return {name: _joined(values) for name, values in self._values.items()}
 
 
 def state_in(shape: MessageShape | CallShape | Delta | CallDelta) -> dict[str, str]:
-    """Return the provider state in a message or a call, as JSON text by field name."""
+    """Return the provider state in a message or a call: the JSON text of each field, by field name."""
     found: dict[str, str] = {}
     for name in STATE_FIELDS:
         raw = getattr(shape, name, None)
@@ -67,7 +67,7 @@ def _thought(item: Any) -> str:
 
 
 def _joined(values: list[str]) -> str:
-    """Join the values of one field from several deltas: concatenate lists; for other values, return the last one."""
+    """Join the values of one field from several deltas. Concatenate lists; of other values, return the last one."""
     if len(values) == 1:
         return values[0]
     items: list[Any] = []
@@ -99,7 +99,8 @@ def _add(items: list[Any], item: Any) -> None:
 def _continues(last: dict[str, Any], item: dict[str, Any]) -> bool:
     """Return whether `item` continues the last item.
 
-    It does if both have the same type and index, and no member that cannot be split, such as a signature, is in both.
+    This is the case if both have the same type and index, and share no member that cannot be split, such as a
+    signature.
     """
     if any(last.get(name) != item.get(name) for name in ("type", "index")) or not any(n in last for n in _JOINED):
         return False

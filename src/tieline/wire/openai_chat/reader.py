@@ -1,7 +1,7 @@
 """Translate the answer of a Chat Completions upstream into the events of a leg.
 
-The usage follows the finish reason, so the ending is held back until `[DONE]` or the end of the stream. Notes and usage
-are emitted just before the ending, because they must not occur inside a part.
+Upstreams send the usage after the finish reason, so the ending is held back until `[DONE]` or the end of the stream.
+Notes and usage are emitted just before the ending, because they must not occur inside a part.
 
 Text, thinking and refusals ("prose") never overlap: when one starts, the previous one ends. A call also ends the open
 part, and text after a call is a new part. Blank text is held back until other text follows: a blank part between calls
@@ -116,7 +116,7 @@ class ResponseReader(StreamReader):
         self._finish(is_complete=False)
 
     def _learn(self, block: bytes, chunk: Chunk, kind: str) -> None:
-        """Learn the delta frame from this chunk, if it contains nothing but text."""
+        """Learn the delta frame from this chunk, if its only content is text. `kind` is the kind of that text."""
         choice = chunk.choices[0] if chunk.choices else None
         for field in _TEXT_FIELDS.get(kind, ()):
             text = choice and choice.delta and getattr(choice.delta, field)
@@ -164,7 +164,7 @@ class ResponseReader(StreamReader):
         self._parts.events.append(Started(id=own_id, model=chunk.model or self._model))
 
     def _end_choice(self, choice: Choice) -> None:
-        """Record how a choice ended. The gateway requests one choice, so several choices are read as one message."""
+        """Record how a choice ended. If there are several choices, although only one was requested, they are joined."""
         if choice.error:
             self._fail(failure(choice.error))
             return
@@ -207,7 +207,7 @@ class ResponseReader(StreamReader):
             self._calls.add(CallDelta(index=_LEGACY_INDEX, function=delta.function_call), (choice, 0))
 
     def _keep_state(self, delta: Delta, thinking: str | list[Raw] | dict[str, Raw] | None) -> str:
-        """Collect the provider state in a delta. Return the thinking, which may be contained only in that state."""
+        """Collect the provider state in a delta. Return the thinking: that in `thinking`, or else that in the state."""
         self._is_exact = False  # the writer adds the state at the end, and it must not be written twice
         self._state = self._state or StateReader()
         self._state.add(delta)
@@ -219,7 +219,7 @@ class ResponseReader(StreamReader):
         return thoughts_in(Raw(encode(thinking))) if isinstance(thinking, list) else ""
 
     def _items(self, items: Sequence[Raw]) -> None:
-        """Add content that was sent as a list, whose items are text or thinking."""
+        """Add content that the upstream sent as a list of text and thinking items."""
         for raw in items:
             mistyped: list[str] = []
             item = read(_ITEM, bytes(raw), mistyped)
@@ -265,7 +265,8 @@ class ResponseReader(StreamReader):
     def _finish(self, is_complete: bool, is_whole: bool = False) -> None:
         """End all parts and emit the ending.
 
-        `is_complete` says whether the upstream marked the end of the answer, `is_whole` whether it did not stream.
+        `is_complete` says whether the upstream marked the end of the answer, `is_whole` whether it did not stream the
+        answer.
         """
         reason = self._reason
         if reason is None:
@@ -292,7 +293,7 @@ class ResponseReader(StreamReader):
         self._calls.close(cut)
 
     def _inferred(self, is_complete: bool, is_whole: bool) -> StopReason | None:
-        """Infer the stop reason of an answer without a finish reason; None if the answer cannot be complete."""
+        """Infer the stop reason of an answer without a finish reason. Return None if the answer must be incomplete."""
         if not is_complete or not self._has_choice or (self._calls.lacks_arguments and not is_whole):
             return None
         self._note("inferred_ending", "the upstream gave no finish reason, so it was inferred")

@@ -54,7 +54,7 @@ class PartShape(Shape):
 
 
 class FunctionShape(Shape):
-    """The function of a call: complete, or a part of it in a delta."""
+    """The function in a call: the name and the arguments, or a fragment of them in a delta."""
 
     name: str | None = None
     arguments: str | dict[str, Raw] | list[Raw] | None = None
@@ -184,7 +184,7 @@ class SamplingFields(Shape):
 
 
 class Untranslated(SamplingFields):
-    """The sampling and streaming settings, followed by fields that are only passed on."""
+    """The fields that are only passed on, in addition to the sampling and streaming settings."""
 
     audio: Raw = ABSENT
     frequency_penalty: Raw = ABSENT
@@ -211,7 +211,7 @@ class Untranslated(SamplingFields):
 _FIRST = len(SamplingFields.__struct_fields__)
 UNTRANSLATED = Untranslated.__struct_fields__[_FIRST:]
 THE_UNTRANSLATED = slice(_FIRST, _FIRST + len(UNTRANSLATED))
-"""The positions of the fields in UNTRANSLATED among the fields of a RequestShape."""
+"""The range of positions that the fields in UNTRANSLATED have among the fields of a RequestShape."""
 
 
 class RequestShape(Untranslated, forbid_unknown_fields=True):

@@ -1,7 +1,7 @@
-"""Thinking as part of the text, between `<think>` tags, for clients that show no other thinking.
+"""Thinking as part of the text, between `<think>` tags, for clients that cannot show thinking in any other form.
 
-Such a client returns the tags in its history. There they become thinking again, so that a model does not read its
-thinking as its answer, and does not learn to write tags.
+Such a client sends the tags back in its history. The text between them becomes thinking again, so that the model does
+not mistake it for an earlier answer, and does not imitate the tags.
 """
 
 import re
@@ -13,7 +13,7 @@ from tieline.model.content import Message, Part, Text, Thinking
 from tieline.model.events import Event, PartDelta, PartEnd, PartStart
 
 OPEN, CLOSE = "<think>\n", "\n</think>\n\n"
-"""What is written before and after thinking."""
+"""The texts that are written before and after thinking."""
 
 _TAGGED = re.compile(r"<think>\n(.*?)\n</think>\n*", re.DOTALL)
 
@@ -27,7 +27,7 @@ class ThinkTags:
         """Whether the opening tag of the current thinking was written."""
 
     def tagged(self, batch: Iterable[Event]) -> list[Event]:
-        """Return the events of a batch with text in place of thinking. Thinking without text is left out."""
+        """Return the events of a batch with thinking converted to tagged text. Thinking without text is left out."""
         return [new for event in batch for new in self._tagged(event)]
 
     def _tagged(self, event: Event) -> Sequence[Event]:
@@ -49,7 +49,7 @@ class ThinkTags:
 
 
 def tagged_parts(parts: Iterable[Part]) -> list[Part]:
-    """Return the parts of a reply with text in place of thinking. Thinking without text is left out."""
+    """Return the parts of a reply with thinking converted to tagged text. Thinking without text is left out."""
     kept = (part for part in parts if type(part) is not Thinking or part.text)
     return [_as_text(part) if type(part) is Thinking else part for part in kept]
 
@@ -59,7 +59,7 @@ def _as_text(thinking: Thinking) -> Text:
 
 
 def without_tags(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """Return a history in which the tagged thinking of the assistant is thinking, not text."""
+    """Return the messages with the tagged text of the assistant converted to thinking."""
     return tuple(_untagged(message) if message.role == "assistant" else message for message in messages)
 
 

@@ -2,8 +2,8 @@
 
 All chunks of a stream have the same id, time and model; only the first one has the role. Calls are numbered from 0. The
 first delta of a call has its id, type and name. With *buffered* arguments, a second delta has all arguments, because
-some clients run a call as soon as the arguments so far are valid JSON. The text of a freeform call is not JSON; for
-clients that know only function calls it is written as arguments, and never held back.
+some clients run a call as soon as the arguments they have received are valid JSON. The text of a freeform call is not
+JSON. For clients that know only function calls, it is written as the arguments, without buffering.
 
 Frames of an upstream of the same protocol are written unchanged (see `model.source`), if their meaning is unchanged.
 """
@@ -86,9 +86,9 @@ class ResponseWriter:
         self._tags = ThinkTags() if options.reasoning == "think" else None
         self._model = ""
         self._extra: dict[str, Raw] = {}
-        """Other members of the upstream's first chunk, which are repeated in every chunk."""
+        """Members of the upstream's first chunk that the writer does not set itself. Every chunk repeats them."""
         self._head = self._delta = b""
-        """The first bytes of every chunk, and of every chunk with a delta."""
+        """The bytes with which every chunk begins, and those with which every chunk with a delta begins."""
         self._tail = b'},"logprobs":null,"finish_reason":null}]' + (
             b',"usage":null}\n\n' if options.usage else b"}\n\n"
         )
@@ -96,11 +96,11 @@ class ResponseWriter:
         """The bytes to write before and after the text of a delta; empty if the open part's text is not written."""
         self._calls = 0
         self._lacks_arguments = False
-        """Whether no arguments of the open call were written yet."""
+        """Whether a call is open of which no arguments have been written yet."""
         self._in_converted = False
         """Whether the open part is a freeform call that is written as a function call."""
         self._state = NO_META
-        """The `meta` with the provider state that was written at the start of the open call."""
+        """The `meta` of the open call when it started. Its provider state has already been written."""
         self._refused = False
         self._usage = _NO_USAGE
         self._ended = False
@@ -131,7 +131,7 @@ class ResponseWriter:
         return not (self._lacks_arguments and options.arguments == "buffered")
 
     def _copy(self, batch: Sequence[Event], source: AnswerSource) -> bytes:
-        """Return the frames of a batch, and update the state as if its events had been written."""
+        """Return the frames of a batch as bytes, and update the state as if its events had been written."""
         for event in batch:
             if type(event) is not PartDelta:
                 self.write(event)
@@ -200,12 +200,12 @@ class ResponseWriter:
         )
 
     def _changes(self, call: ToolCall) -> bool:
-        """Return whether the client gets the start of a call in another form than an upstream of this protocol sent."""
+        """Return whether the start of a call is written in another form than that of an upstream of this protocol."""
         options = self._options
         return options.arguments == "buffered" or self._converts(call) or _id(call, options) != call.id
 
     def _converts(self, call: ToolCall) -> bool:
-        """Return whether this is a freeform call that the client gets as a function call."""
+        """Return whether a call is a freeform call that is written as a function call."""
         return call.freeform and self._options.freeform == "function"
 
     def _arguments(self, call: ToolCall) -> tuple[bytes, bytes]:
