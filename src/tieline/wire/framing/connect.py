@@ -2,8 +2,8 @@
 
 A frame consists of one byte of flags, four bytes for the length (big endian) and the payload. The flags say that the
 payload is compressed (COMPRESSED), that it is the JSON at the end of a Connect stream (END), or that it is the text of
-the trailers at the end of a gRPC-Web stream (TRAILERS). End frames are returned like all others; their payload is not
-interpreted here.
+the trailers at the end of a gRPC-Web stream (TRAILERS). Frames that end a stream are returned like all others; their
+payload is not interpreted here.
 """
 
 import zlib
@@ -54,12 +54,12 @@ class FrameReader:
         self._held: list[bytes] = []
         self._held_size = 0
         self._wanted = _HEAD_SIZE
-        """The number of bytes to wait for before chunks are joined, so that a large frame is joined only once."""
+        """The number of bytes to wait for before the chunks are joined, so that a large frame is copied only once."""
         self._broken = ""
 
     @property
     def pending(self) -> int:
-        """The number of bytes of an incomplete frame that have been received so far."""
+        """The number of bytes received so far of a frame that is incomplete."""
         return self._held_size
 
     def feed(self, data: bytes) -> list[Frame]:
@@ -127,5 +127,5 @@ class FrameReader:
 
 
 def frame(payload: bytes, flags: int = 0) -> bytes:
-    """Return the payload with the header of a frame in front."""
+    """Return a frame: a header with these flags, followed by the payload."""
     return _HEAD.pack(flags, len(payload)) + payload

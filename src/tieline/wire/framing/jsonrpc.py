@@ -32,9 +32,9 @@ REQUEST_CANCELLED = -32800
 
 LIMIT = 64 * 1024 * 1024
 BEGINNING = 4096
-"""How many bytes of a line over the limit are kept."""
+"""The number of bytes that are kept of a line over the limit."""
 MAX_OPEN = 4096
-"""How many incoming requests may wait for an answer at once."""
+"""Maximum number of incoming requests that wait for an answer at the same time."""
 
 NULL = Raw(b"null")
 
@@ -46,7 +46,7 @@ _MEMBER = re.compile(rb'\s*"(\w*)"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*|t
 
 
 class RpcError(NamedTuple):
-    """Why a request failed. `data` is JSON text, empty if there is none."""
+    """The error in the response to a failed request. `data` is JSON text, or empty if the error has no data."""
 
     code: int
     message: str
@@ -78,7 +78,7 @@ class Response(NamedTuple):
 
 
 class SkippedInput(NamedTuple):
-    """Ignored input: not a message, or a message that matches no request. `beginning` is the first part of it."""
+    """Ignored input: not a message, or a response that matches no request. `beginning` contains its first bytes."""
 
     reason: str
     beginning: str = ""
@@ -318,7 +318,7 @@ class JsonRpcPeer:
         return Response(request, method, NULL if envelope.result is _ABSENT else envelope.result)
 
     def _drop(self, line: Oversized) -> Incoming:
-        """Drop an oversized line. Fail the request that it belongs to, if its beginning contains the request id."""
+        """Drop an oversized line. If its beginning contains the id of a request, let that request fail."""
         reason = f"a message of {line.size} bytes was dropped; the limit is {self._limit}"
         members = _first_members(line.beginning)
         their_id = members.get(b"id", b"")
@@ -356,7 +356,7 @@ def _encoded(message: dict[str, Any]) -> bytes:
 
 
 def _envelope(line: bytes) -> _Envelope | None:
-    """Return the members of the message in this line as raw JSON, or None if the line is not a JSON object."""
+    """Return the members of the message in this line as raw JSON; None if the line is not a JSON object."""
     if not line.startswith(b"{"):
         noise = _CONTROL.match(line)
         line = line[noise.end() :] if noise else b""
@@ -396,7 +396,7 @@ def _dumped(value: Any) -> bytes:
 
 
 def _number(their_id: bytes) -> int | None:
-    """Return the id as an integer, or None if it is not one. The ids 7, 7.0 and "7" are all the integer 7."""
+    """Return the id as an integer, or None if it is not one. The ids 7, 7.0 and "7" all give 7."""
     try:
         number = float(their_id.strip(b'"'))
         return int(number) if number.is_integer() else None
@@ -405,7 +405,7 @@ def _number(their_id: bytes) -> int | None:
 
 
 def _error(body: bytes) -> RpcError:
-    """Parse the `error` member of a response; accept values that are not standard error objects."""
+    """Parse the `error` member of a response. Values that are not standard error objects are accepted too."""
     try:
         error = _read_error(body)
     except msgspec.DecodeError:

@@ -10,7 +10,7 @@ STRAY_LIMIT = 64 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 _CR, _LF = b"\r\n"
-"""Integers, because `int in bytes` is faster than `bytes in bytes`."""
+"""The two characters as integers, because `int in bytes` is faster than `bytes in bytes`."""
 _FIELDS = (b"id", b"retry", b"event", b"data")
 
 
@@ -23,11 +23,11 @@ class SseOverflow(ValueError):
 
 
 class SseReader:
-    """Splits a stream into blocks, which are separated by blank lines. `event` parses the event in a block, if any."""
+    """Splits a stream into blocks, which are separated by blank lines. The method `event` parses a block."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.stray = b""
-        """Lines that are not valid SSE, up to STRAY_LIMIT bytes; some upstreams write a bare JSON error to a stream."""
+        """Lines that are not valid SSE, up to STRAY_LIMIT bytes. Some upstreams write errors as plain JSON."""
         self.held: list[bytes] = []
         """The chunks of an incomplete block that have been received so far."""
         self._limit = limit
@@ -71,7 +71,7 @@ class SseReader:
         return self._read_lines(block)
 
     def _prepared(self, data: bytes) -> bytes:
-        """Return `data` appended to the held chunks, with LF line ends; empty if the block is still incomplete."""
+        """Return the held chunks and `data` joined, with LF line ends; empty if `data` does not end the held block."""
         if not self._begun:
             data = self._without_bom(data)
         if self._after_cr or _CR in data:
@@ -99,7 +99,7 @@ class SseReader:
             raise SseOverflow(f"an event exceeds the limit of {self._limit} bytes")
 
     def _without_bom(self, data: bytes) -> bytes:
-        """Strip a byte order mark. Hold the first bytes, and return nothing, while they may be part of one."""
+        """Return the data without a byte order mark. If it may be the beginning of one, hold it and return nothing."""
         if self.held:
             data = self._take() + data
         if len(data) < len(_BOM) and _BOM.startswith(data):

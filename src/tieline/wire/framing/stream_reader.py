@@ -2,13 +2,13 @@
 
 Most upstreams send each delta with the same bytes before and after its text. These two byte strings are called the
 *delta frame*. Once a reader knows the delta frame, it extracts the text of the following deltas without decoding each
-event. A delta frame is used only after a check: if the text is replaced by another string, the decoded event must
-differ only in that string.
+event. A delta frame is used only after a check: if the text in a delta is replaced by another string, the decoded event
+must differ only in that string.
 
 If the client uses the protocol of the upstream, each batch has the frames it was read from as its source (see
 `model.source`). A frame that yields no event is held and added to the source of the next batch, so that no frame is
-lost. If a frame is not exactly equivalent to its events, the rest of the answer has no source, and the writer uses only
-the events.
+lost. If a frame is not exactly equivalent to its events, this and all later batches have no source, and the writer uses
+only the events.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +25,7 @@ from tieline.wire.framing.sse import SseOverflow, SseReader
 from tieline.wire.shared.json import Malformed, encode
 
 MAX_HELD = 1024 * 1024
-"""Maximum number of bytes of frames to hold while they yield no event."""
+"""Maximum number of bytes of held frames, which have not yielded an event yet."""
 TRIAL = "\x00"
 """Replaces the text of a delta when the delta frame is checked."""
 
@@ -53,7 +53,9 @@ class DeltaFrame:
         self._attempts = _MAX_ATTEMPTS
 
     def texts_in(self, text: bytes, start: int) -> tuple[list[str], int]:
-        """Return the texts of the consecutive matching blocks from `start` on, and the offset of the next block.
+        """Return the texts of consecutive blocks that match the delta frame, from the offset `start` on.
+
+        Also return the offset of the next block.
 
         The texts are decoded together, as one JSON array of strings, because a read often contains several deltas.
         """
@@ -94,7 +96,7 @@ class DeltaFrame:
             return [], start
 
     def _first_text(self, text: bytes, start: int) -> tuple[list[str], int]:
-        """Like `texts_in`, but return at most one text, that of the block at `start`."""
+        """Like `texts_in`, but read only the block at `start`."""
         end = text.find(b"\n\n", start) + 2
         block = text[start:end]
         body = block.removeprefix(self._before).removesuffix(self._after)
@@ -117,8 +119,7 @@ class DeltaFrame:
     ) -> None:
         """Learn the delta frame from a block whose only content is `text` in `field`. Give up after a few attempts.
 
-        `means_same` must return whether a modified block decodes to the same event, except that its text is TRIAL.
-        `number` is the name of a member whose value is a number that differs from delta to delta.
+        `means_same` must return whether a modified block decodes to the same event, with TRIAL as its text.
         """
         if self._attempts == 0:
             return
@@ -154,7 +155,7 @@ class DeltaFrame:
 
 
 class StreamReader(ABC):
-    """Base class: reads one answer. A subclass implements `_receive` and `_end_of_stream`.
+    """Base class for readers of one answer. A subclass implements `_receive` and `_end_of_stream`.
 
     `keep_source` says whether each batch has its wire text as a source.
     """
@@ -163,19 +164,19 @@ class StreamReader(ABC):
 
     def __init__(self, keep_source: bool) -> None:
         self.ended = False
-        """Whether the ending has been returned. All data after it is ignored."""
+        """Whether the ending of the leg has been returned. All data after it is ignored."""
         self._sse = SseReader()
         self._frame = DeltaFrame()
         self._parts = PartsWriter()
         self._is_exact = keep_source
-        """Whether batches have a source; False once a frame was not exactly equivalent to its events."""
+        """Whether batches still have a source. False once a frame was not exactly equivalent to its events."""
         self._model_member = b""
         """The JSON member with the model name, as the upstream writes it."""
         self._held = b""
         """Frames that have not yielded an event yet."""
 
     def feed(self, data: bytes) -> list[Event]:
-        """Return the events that `data` completes. Unreadable data ends the leg with Failed."""
+        """Return the events that `data` completes. If the data is unreadable, the leg ends with Failed."""
         if self.ended:
             return []
         try:
@@ -185,7 +186,7 @@ class StreamReader(ABC):
             return self._parts.take()
 
     def close(self) -> list[Event]:
-        """Return the last events at the end of the stream. A stream that breaks off ends with Failed."""
+        """End the stream and return the last events. If the stream broke off, the leg ends with Failed."""
         if self.ended:
             return []
         try:
@@ -234,7 +235,7 @@ class StreamReader(ABC):
         return self._sourced(parts.take(), text, covered)
 
     def _sourced(self, events: list[Event], text: bytes, covered: int) -> list[Event]:
-        """Return the events with the held text and `text[:covered]` as their source; hold the rest of the text.
+        """Return the events with the held frames and `text[:covered]` as their source; hold the rest of `text`.
 
         Return the events without a source if the text and the events are not equivalent.
         """
@@ -255,7 +256,7 @@ class StreamReader(ABC):
         return SourcedBatch(events, AnswerSource(self.protocol, body, False)) if self._is_exact else events
 
     def _find_model(self, model: str | None, text: bytes) -> None:
-        """Find the JSON member with the model name; the writer replaces it with the name that the client requested."""
+        """Find the JSON member with the model name in `text`. The writer replaces it with the client's name."""
         if not self._is_exact or not model:
             return
         compact, spaced = b'"model":%b' % encode(model), b'"model": %b' % encode(model)
