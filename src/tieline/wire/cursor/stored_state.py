@@ -17,7 +17,7 @@ LIMIT_EACH = 32 << 20
 LIMIT_TOTAL = 128 << 20
 
 _OVERHEAD = 128
-"""The estimated memory in bytes that a blob takes besides its data. It makes empty blobs count towards the limit."""
+"""The estimated memory in bytes that a blob takes besides its id and data. So empty blobs also count."""
 
 
 def blob_id(data: bytes) -> bytes:
@@ -37,7 +37,7 @@ class Blobs:
     ) -> None:
         self._blobs = dict(initial or {})
         self._bundles: list[_Bundle] = []
-        """Compressed blobs; no blob is both here and in `_blobs`."""
+        """The compressed blobs. They are not in `_blobs`."""
         self._size = sum(_cost(key, len(data)) for key, data in self._blobs.items())
         self._limit_each = limit_each
         self._limit_total = limit_total
@@ -59,7 +59,7 @@ class Blobs:
         return data
 
     def set(self, blob_id: bytes, data: bytes) -> str | None:
-        """Store a blob and return None; if it exceeds a limit, return an error message instead.
+        """Store a blob and return None. If it exceeds a limit, return an error message instead.
 
         As in Cursor's client, the id is not compared with the hash of the data.
         """
@@ -80,7 +80,7 @@ class Blobs:
         return self._blobs.items()
 
     def pack(self) -> None:
-        """Compress the blobs in memory until they are needed again."""
+        """Compress the blobs in memory. They are decompressed when they are needed again."""
         if sum(map(len, self._blobs.values())) >= MIN_COMPRESSED:
             self._bundles.append(_Bundle(self._blobs))
             self._blobs = {}
@@ -118,7 +118,7 @@ def _cost(blob_id: bytes, size: int) -> int:
 
 
 def blob_reply(query_id: int, data: bytes | None) -> AgentClientMessage:
-    """Return the reply to a request for a blob. `data` is None if the blob is missing, and empty for an empty blob."""
+    """Return the reply to a request for a blob. `data` is None if the blob is missing, and b"" if the blob is empty."""
     reply = kv.KvClientMessage(id=query_id, get_blob_result=kv.GetBlobResult(blob_data=data))
     return AgentClientMessage(kv_client_message=reply)
 
@@ -130,7 +130,7 @@ def stored_reply(query_id: int, problem: str | None) -> AgentClientMessage:
 
 
 class LastCheckpoint:
-    """The newest checkpoint that the service sent, and whether it is usable.
+    """The last checkpoint that the service sent, and whether it is usable.
 
     A checkpoint is usable if it includes every tool call made so far, together with its result. Continuing from an
     older checkpoint would repeat a call.
@@ -140,7 +140,7 @@ class LastCheckpoint:
         self.data: bytes | None = None
         self.is_usable = False
         self._may_miss_a_result = False
-        """Whether the client has answered a call that the service may not have recorded yet."""
+        """Whether the client has answered a call whose result the checkpoint may not include yet."""
 
     def inherit(self, before: "LastCheckpoint") -> None:
         """Start with the checkpoint of `before`, the previous attempt at the same turn."""
