@@ -1,4 +1,4 @@
-"""Helpers used by several codecs: JSON, tool schemas, spelling of names, capabilities of tools, questions.
+"""Helpers that several codecs use: for JSON, tool schemas, spelling of names, capabilities of tools, questions.
 
 Nothing here is specific to one protocol.
 """

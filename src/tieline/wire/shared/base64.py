@@ -1,4 +1,4 @@
-"""Validate base64 without decoding it, which takes a tenth of the time and no memory for the decoded data."""
+"""Validate base64 without decoding it. This takes a tenth of the time of decoding, and no additional memory."""
 
 from binascii import a2b_base64
 

@@ -12,7 +12,7 @@ from tieline.wire.shared.json import parse
 
 Content = str | list[Raw] | dict[str, Raw] | float | int | bool | None
 ReadResult = Callable[[Content, str], tuple[Text | Image | File, ...]]
-"""Parses the content of a tool result; the second argument is its path."""
+"""A function that parses the content of a tool result. The second argument is the path of the content."""
 
 _NULL = Raw(b"null")
 
@@ -57,7 +57,7 @@ _SYSTEM = msgspec.json.Decoder(str | list[TextShape] | None)
 
 
 def read_system(raw: Raw) -> tuple[Message, ...]:
-    """Parse a top-level system prompt, a string or a list of text blocks: one message, or none if it is empty."""
+    """Parse a top-level system prompt: a string or a list of text blocks. Return no message if it is empty."""
     try:
         system = _SYSTEM.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -123,7 +123,7 @@ _KINDS: dict[str, Callable[[BlockShape, str, ReadResult], Part]] = {
     "redacted_thinking": _thinking,
 }
 BLOCKS = frozenset(_KINDS)
-"""The types of blocks that only Anthropic's API has."""
+"""The types of content blocks that only Anthropic's API has."""
 
 
 def _meta(shape: _Shape) -> Meta:

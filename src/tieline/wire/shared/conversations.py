@@ -1,8 +1,8 @@
 """The conversation cache: parsed messages, and the JSON built from them.
 
 A client sends its whole conversation with every request. Messages are cached by their JSON text: the same text, in any
-request, is parsed once and yields the same object. So a change in the middle of a conversation requires parsing only
-the changed messages. JSON that is built from a message is cached by the identity of that object. All protocols share
+request, is parsed once and yields the same object. So after a change in the middle of a conversation, only the changed
+messages are parsed. JSON that is built from a message is cached by the identity of that object. All protocols share
 one bounded cache, which the application owns.
 """
 
@@ -15,14 +15,14 @@ from tieline.model.content import Message, Part, Role
 
 MAX_BYTES = 24 * 1024 * 1024
 MAX_ENTRIES = 65536
-"""Maximum number of entries. It limits small messages, whose objects take more memory than their text."""
+"""Maximum number of entries. It limits the number of small messages, whose objects take more memory than their text."""
 MIN_CACHED_BODY = 4096
-"""The smallest request body whose messages are cached; parsing a smaller one costs less than looking it up."""
+"""Minimum size in bytes of a request body whose messages are cached. Parsing a smaller one is faster than a lookup."""
 
 _PARSED_WEIGHT = 2
-"""Memory of a parsed message per byte of JSON: one byte for the JSON itself, one for the text of the parts."""
+"""Memory in bytes per byte of JSON in a parsed message: one for the JSON itself, one for the text of the parts."""
 ENTRY_WEIGHT = 512
-"""Memory of an entry in addition to its texts: keys, objects and references."""
+"""Memory in bytes that an entry takes in addition to its texts: keys, objects and references."""
 
 T = TypeVar("T")
 

@@ -1,10 +1,13 @@
-"""The effort that OpenAI's protocols have for any way to request thinking."""
+"""Convert a request for thinking, in whichever form, to a reasoning effort of OpenAI's protocols."""
 
 from tieline.model.request import Effort, Reasoning
 
 
 def effort_of(reasoning: Reasoning, is_own: bool) -> Effort | None:
-    """Return the reasoning effort to write; None for none. `is_own`: the client uses the upstream's protocol."""
+    """Return the reasoning effort to send to the upstream, or None to send none.
+
+    `is_own` says whether the client uses the upstream's protocol.
+    """
     if reasoning.mode == "off" or (reasoning.effort is None and reasoning.budget is None):
         return None
     if reasoning.effort is not None:

@@ -1,4 +1,4 @@
-"""Check fields of a client's request; the errors name the path of the field and what was expected."""
+"""Check fields of a client's request. An error contains the path of the field and the expected value."""
 
 from msgspec import Raw
 
@@ -7,17 +7,17 @@ from tieline.wire.shared.base64 import check_base64
 
 
 def bad(at: str, expected: str) -> BadRequest:
-    """Return the error for one field: its path, and what was expected."""
+    """Return the error for an invalid field. `at` is its path, `expected` describes the expected value."""
     return BadRequest(f"`{at}`: expected {expected}", at)
 
 
 def json_text(raw: Raw) -> str:
-    """Return JSON text unchanged."""
+    """Return a raw JSON value as text."""
     return bytes(raw).decode("utf-8", "replace")
 
 
 def checked_base64(data: str | None, at: str) -> str:
-    """Return base64 text that every upstream can decode; otherwise raise BadRequest."""
+    """Return `data` if it is base64 that every upstream can decode; otherwise raise BadRequest. `at` is its path."""
     if not data:
         raise bad(at, "base64 data, got none")
     try:
@@ -28,7 +28,7 @@ def checked_base64(data: str | None, at: str) -> str:
 
 
 def data_url(url: str, at: str) -> tuple[str, str]:
-    """Return the media type and the base64 data of a data: URL."""
+    """Return the media type and the base64 data of a data: URL. Raise BadRequest if it is invalid; `at` is its path."""
     head, _, data = url[5:].partition(",")
     if not head.endswith(";base64"):
         raise bad(at, "data:<media type>;base64,<data>")

@@ -1,4 +1,4 @@
-"""File contents in a conversation: parse the output of tools that read files; show files to clients without tools."""
+"""File contents in a conversation: parse the output of tools that read files, and render files as text."""
 
 import re
 from typing import NamedTuple
@@ -37,7 +37,7 @@ class ShownFile(NamedTuple):
     is_cut: bool = False
     """Whether lines are missing at the end, or a line is truncated."""
     is_exact: bool = True
-    """Whether the text reproduces the file's final newline, or its absence. Some output formats do not show it."""
+    """Whether the text ends with a newline exactly if the file does. Some output formats do not show that."""
 
 
 def bare(shown: str) -> str:
@@ -64,7 +64,7 @@ def unwrap(shown: str) -> ShownFile:
 
 
 class QueryAnswer(msgspec.Struct):
-    """The result of one query to a tool that takes several queries at once."""
+    """The answer to one query in the result of a tool that takes several queries at once."""
 
     query: str
     result: str
@@ -82,7 +82,7 @@ def answers(text: str) -> list[QueryAnswer]:
 
 
 def answered(text: str) -> str | None:
-    """Return the joined results of a tool that takes several queries at once; None if the text is not such a result."""
+    """Return the joined answers in the result of a tool that takes several queries; None for any other text."""
     found = answers(text)
     return "\n".join(answer.result for answer in found) if found else None
 
@@ -94,7 +94,7 @@ def listing(path: str, content: str) -> str:
 
 
 def _unnumbered(text: str, number: re.Pattern[str]) -> ShownFile | None:
-    """Return the file without its line numbers; None unless all lines have consecutive numbers."""
+    """Return the text without line numbers; None unless all lines have consecutive numbers that match `number`."""
     # `cat -n` ends its last line with a newline; tools that number an empty last line do not.
     end = "\n" if text.endswith("\n") else ""
     lines = text.removesuffix("\n").split("\n")

@@ -17,7 +17,7 @@ _GRAMMAR = ("syntax", "definition")
 
 
 def flat_format(form: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the format of a freeform tool with a flat grammar."""
+    """Return the format of a freeform tool with its grammar flat, as in the Responses API."""
     grammar = form.get("grammar")
     if not isinstance(grammar, dict):
         return dict(form)
@@ -25,7 +25,7 @@ def flat_format(form: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def nested_format(form: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the format of a freeform tool with its grammar nested, as Chat Completions has it."""
+    """Return the format of a freeform tool with its grammar nested, as in Chat Completions."""
     grammar = {name: form[name] for name in _GRAMMAR if name in form}
     if not grammar:
         return dict(form)
@@ -38,10 +38,10 @@ def restore_calls(
     tools: Iterable[ToolSpec],
     cache: ConversationCache | None,
 ) -> None:
-    """Mark the calls of freeform tools in a history as freeform, whatever type of call the client gave them.
+    """Mark the calls to freeform tools in a history as freeform, regardless of the type that the client gave them.
 
     Cursor's editor knows only function calls. It returns a freeform call as a function call whose arguments are the
-    text. The lists are changed in place; a changed message loses its source, which has the wrong type.
+    text. The lists are changed in place. A changed message loses its source, because the call has the wrong type there.
     """
     names = frozenset([tool.name for tool in tools if tool.freeform])
     for place, message in enumerate(messages):
@@ -55,7 +55,10 @@ def _is_disguised(part: Part, names: frozenset[str]) -> bool:
 
 
 def _restored(message: Message, names: frozenset[str], cache: ConversationCache | None) -> Message:
-    """Return the message with freeform calls. With a cache, the same message object gives the same object again."""
+    """Return the message with the calls to the tools in `names` marked as freeform.
+
+    With a cache, the same message object always gives the same result object.
+    """
     key = ("freeform", names, id(message))
     known: tuple[Message, Message] | None = None if cache is None else cache.get(key)
     if known is not None and known[0] is message:

@@ -1,4 +1,4 @@
-"""Interpret an upstream's HTTP error independently of its protocol: kind, retry delay, readable excerpt."""
+"""Interpret an upstream's HTTP error independently of the protocol: its kind, retry delay and a readable excerpt."""
 
 import re
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _UNREAD = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DO
 
 
 def kind_of(status: int) -> ErrorKind:
-    """Return the error kind for an HTTP status, for errors whose body is not more specific."""
+    """Return the error kind for an HTTP status. It is used if the body of the error is not more specific."""
     known = _BY_STATUS.get(status)
     if known is not None:
         return known

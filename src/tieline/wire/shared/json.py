@@ -52,8 +52,8 @@ class Malformed(ValueError):
 def read(decoder: msgspec.json.Decoder[T], data: bytes, mistyped: list[str] | None = None) -> T:
     """Decode JSON from an upstream. Raise Malformed if that is impossible.
 
-    An escaped surrogate without its counterpart is legal JSON, and occurs if an emoji is split between two deltas. It
-    is kept in fields whose text is split into deltas, where PartsWriter joins the halves, and replaced elsewhere.
+    An escaped surrogate without its counterpart is legal JSON, and occurs if an emoji is split between two deltas. In
+    fields whose text is split into deltas, it is kept, and PartsWriter joins the halves. Elsewhere it is replaced.
 
     If `mistyped` is a list, a value of the wrong type (such as a token count as a string) is converted or left out, and
     its path is added to the list. In a field with content, a wrong type is always an error.
@@ -187,5 +187,5 @@ def object_text(text: str) -> str:
 
 
 def is_wrapped_invalid(text: str, result: str) -> bool:
-    """Return whether `result`, which `object_text` returned for `text`, wraps a text that is not valid JSON."""
+    """Return whether `object_text` wrapped `text` because it is not valid JSON. `result` is what it returned."""
     return result is not text and result.startswith(f'{{"{_INVALID}":')

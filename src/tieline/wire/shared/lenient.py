@@ -1,9 +1,9 @@
 """Decode JSON from other programs leniently.
 
-Data with the expected types is decoded in one pass. Otherwise it is converted value by value: a field of the wrong
-type counts as absent, list items of the wrong type are dropped, numbers and strings are converted to each other, and a
-missing required value becomes empty. *Vital* fields, which hold a model's own output, are the exception: if such a
-field has the wrong type, the data is rejected.
+Data with the expected types is decoded in one pass. Other data is converted value by value: numbers and strings are
+converted to each other, any other field of the wrong type counts as absent, list items of the wrong type are dropped,
+and a missing required value becomes empty. *Vital* fields, which hold a model's own output, are the exception: if such
+a field has the wrong type, the data is rejected.
 """
 
 import json
@@ -39,7 +39,7 @@ class LenientConverter:
         self.odd: list[str] = []
         self._vital = vital
         self._fragments = fragments
-        """Fields whose text is streamed. They keep lone surrogates: the other half may follow in the next delta."""
+        """Fields whose text is streamed. Lone surrogates in them are kept: the next delta may have the other half."""
 
     def convert(self, value: object, shape: Any) -> Any:
         """Return the value as an instance of `shape`. Raise Mismatch if that is impossible."""

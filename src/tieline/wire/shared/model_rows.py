@@ -68,7 +68,7 @@ def read_rows(body: bytes) -> list[dict[str, Any]]:
 
 
 def read_model(row: dict[str, Any]) -> ModelInfo:
-    """Convert one entry of a list of models."""
+    """Convert one entry of a list of models to a ModelInfo."""
     thinks = _flag(row, _THINKS, _THINKING_WORDS)
     efforts = _efforts(row)
     return ModelInfo(
@@ -85,7 +85,7 @@ def read_model(row: dict[str, Any]) -> ModelInfo:
 
 
 def member(row: Any, path: Iterable[str]) -> Any:
-    """Return the value at a path of keys, or None."""
+    """Return the value at `path`, a sequence of keys; None if there is none."""
     for key in path:
         if not isinstance(row, dict):
             return None
@@ -94,7 +94,7 @@ def member(row: Any, path: Iterable[str]) -> Any:
 
 
 def limit(row: dict[str, Any], paths: Iterable[Path]) -> int | None:
-    """Return the number of tokens at the first of these paths that holds one, or None if none does."""
+    """Return the number of tokens at the first of these paths that leads to a number; None if there is none."""
     for path in paths:
         value = member(row, path)
         if value is not None and isinstance(value, int | float) and value is not True and 1 <= value <= MOST_TOKENS:
@@ -134,7 +134,7 @@ def _inputs(row: dict[str, Any]) -> tuple[Input, ...] | None:
 def _flag(row: dict[str, Any], paths: Iterable[Path], words: frozenset[str] = frozenset()) -> bool | None:
     """Return whether a model has an ability, or None if that is unknown.
 
-    The entry reports an ability as a boolean at one of `paths`, or as one of `words` in a list.
+    The entry may report the ability as a boolean at one of `paths`, or by a list that contains one of `words`.
     """
     for path in paths:
         value = member(row, path)

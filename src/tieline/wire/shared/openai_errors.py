@@ -1,7 +1,7 @@
 """Read and render the error responses of OpenAI's protocols.
 
-Clients always get all four keys of the spec. Upstreams vary: the error is an object or a string, its code a word or a
-status, and sometimes the body is an HTML page.
+Errors for clients always have all four keys that the spec defines. Errors from upstreams vary: the error is an object
+or a string, its code is a word or a status, and sometimes the body is an HTML page.
 """
 
 import re
@@ -29,7 +29,7 @@ TYPES: dict[ErrorKind, str] = {
     "overloaded": "overloaded_error",
     "timeout": "timeout_error",
 }
-"""The type of each kind of error."""
+"""The value of `type` in an error response, by kind of error."""
 _KINDS: dict[str, ErrorKind] = {
     **{word: kind for kind, word in TYPES.items() if kind != "internal"},
     "invalid_api_key": "unauthorized",
@@ -78,7 +78,7 @@ def render_error(error: GatewayError, request_id: str = "") -> bytes:
 
 
 def read_error(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> Failed:
-    """Parse an error response of an upstream."""
+    """Parse an upstream's error response into a failure."""
     failed = failure(_decoded(body), status)
     known = {name.lower(): value for name, value in headers}
     kept: Headers = tuple((name, value) for name, value in known.items() if name.startswith(_KEPT_HEADERS))
@@ -86,9 +86,9 @@ def read_error(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()
 
 
 def failure(value: Any, status: int = 200) -> Failed:
-    """Return the failure for an upstream's error: a whole body or only its `error`, an object or a string.
+    """Return the failure for an upstream's error. `value` is a whole body or only its `error`, an object or a string.
 
-    `status` is that of the response. In a stream, which started with 200, the error itself may contain another.
+    `status` is the status of the response. In a stream, this is 200, but the error itself may contain another status.
     """
     error = _innermost(value)
     words = [str(error[name]) for name in ("code", "type", "status") if error.get(name)]
@@ -107,7 +107,7 @@ def failure(value: Any, status: int = 200) -> Failed:
 
 
 def error_body(failed: Failed) -> dict[str, Any]:
-    """Return an error as the object that clients expect."""
+    """Return the failure as the error object that clients expect."""
     error = {
         "message": failed.message,
         "type": TYPES[failed.kind],
@@ -133,7 +133,7 @@ def _decoded(body: bytes) -> Any:
 
 
 def _innermost(value: Any) -> Mapping[str, Any]:
-    """Return the object with the message, without the objects and lists that upstreams wrap it in."""
+    """Return the object that contains the message. Some upstreams wrap it in other objects and lists."""
     for _ in range(5):
         if isinstance(value, list) and value:
             value = value[0]

@@ -1,4 +1,4 @@
-"""Match tool results to their calls, and show failures in their text."""
+"""Match tool results to their calls, and mark failed results in their text."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,11 @@ _FAILURES = ("error", "<tool_use_error>")
 def match_results(
     results: list[ToolResult], tools: Sequence[str | None], calls: Sequence[Part], earlier: Sequence[ToolResult]
 ) -> tuple[list[ToolResult], list[ToolCall]]:
-    """Give results without a call id the id of their call: by the name of the tool, or by order, if unambiguous.
+    """Set the call id of each result that has none, and return the results. Also return the calls without a result.
 
-    `tools` are the names of the tools of `results`, as far as known. `calls` contains the calls that these results and
-    the `earlier` ones answer. Also return the calls without a result.
+    A result is matched to a call by the name of the tool, or by order if each unanswered call has one such result.
+    `tools` are the tool names of `results`, or None where unknown. `calls` contains the calls to which `results` and
+    `earlier`, the results before them, belong.
     """
     answered = {result.call_id for result in earlier}
     unanswered = [part for part in calls if isinstance(part, ToolCall) and part.id not in answered]
@@ -31,7 +32,7 @@ def match_results(
 
 
 def with_failure(parts: Sequence[Text | Image | File]) -> list[Text | Image | File]:
-    """Return the content of a failed result with the failure in its text, for protocols that have no field for it."""
+    """Return the content of a failed result, marked as an error in its text. Some protocols have no field for that."""
     first = parts[0] if parts else Text(text="the tool failed")
     rest = list(parts[1:])
     if not isinstance(first, Text):

@@ -31,7 +31,7 @@ MAX_BYTES = 16 << 20
 MAX_INLINED = 256 << 10
 """Maximum number of bytes that inlined references may add to one schema."""
 MAX_REFS = 12
-"""Maximum nesting of inlined references."""
+"""Maximum nesting depth of inlined references."""
 MAX_ALTERNATIVES = 64
 """Maximum number of different schemas for one property in a union; with more, the property accepts any value."""
 MAX_NOTES = 12
@@ -48,14 +48,14 @@ _SINGLE = ("items", "additionalProperties", "additionalItems", "unevaluatedPrope
 _LOGIC = ("not", "if", "then", "else", "contains", "propertyNames")
 _NOT_ABOVE = ("$ref", "definitions", "components", "enum", "not", "nullable")
 _KEPT_ABOVE = ("$schema", "$defs", "title", "description")
-"""The keywords kept from a top-level schema that does not describe an object."""
+"""The keywords that are kept from a top-level schema that does not describe an object."""
 
 FittedSchema = tuple[bytes, tuple[str, ...]]
 """The converted schema and notes about the changes."""
 
 
 class SchemaFitter:
-    """Converts schemas for one style of upstream and caches the results, because agents send all tools every time."""
+    """Converts schemas for one style of upstream. Results are cached, because clients send all tools every time."""
 
     def __init__(self, style: Style, *, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> None:
         self._style: Style = style
@@ -110,7 +110,7 @@ def _at(document: Any, ref: str) -> Any:
 
 
 class _SchemaConversion:
-    """The conversion of one schema. It modifies the parsed tree in place; `changed` says whether it did."""
+    """The conversion of one schema. The parsed schema is modified in place; `changed` says whether it was."""
 
     def __init__(self, source: bytes, style: Style) -> None:
         self.source = source
@@ -156,7 +156,7 @@ class _SchemaConversion:
         return root
 
     def flat(self, schema: Schema, depth: int) -> Schema:
-        """Return the schema without references and unions at its top level: inline the former, merge the latter."""
+        """Return the schema with a reference at its top level inlined, and a union at its top level merged."""
         if depth > MAX_REFS:
             self.note("deeply nested top-level unions and references were dropped")
             return {}
@@ -220,7 +220,7 @@ class _SchemaConversion:
             schema["not"] = {}
 
     def copy(self, ref: str, home: Schema) -> Any:
-        """Return a copy of a reference's target; None if there is none, an empty schema if the budget is exhausted."""
+        """Return a copy of a reference's target. Return None if it is not found, or {} if the budget is exhausted."""
         encoded = self.copies.get((id(home), ref))
         if encoded is None:
             target = self.target(ref, home)
@@ -288,7 +288,7 @@ class _SchemaConversion:
             self.changed = True
 
     def nullable(self, schema: Schema) -> None:
-        """Replace OpenAPI's `nullable` by adding null to the allowed types."""
+        """Remove OpenAPI's `nullable`, and add null to the allowed types instead."""
         if schema.pop("nullable") is not True:
             self.changed = True
             return

@@ -1,4 +1,4 @@
-"""Pass on the original JSON if client and upstream use the same protocol, and replace only members that changed."""
+"""Pass on the original JSON if client and upstream use the same protocol. Only changed members are replaced."""
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
@@ -23,7 +23,7 @@ _UNCHANGED = ("tool_choice", "sampling", "reasoning", "output", "stream", "user"
 
 
 def usable_source(request: Request, protocol: str) -> RequestSource | None:
-    """Return the source of a request if it can be used for an upstream of this protocol, otherwise None."""
+    """Return the source of a request if it can be sent to an upstream of this protocol, otherwise None."""
     source = request.source
     if source is None or source.protocol != protocol:
         return None
@@ -35,10 +35,10 @@ def usable_source(request: Request, protocol: str) -> RequestSource | None:
 def settings_of(
     source: RequestSource, translated: Mapping[str, Any], own: Set[str], history: str = "messages"
 ) -> dict[str, Any]:
-    """Return the members of a request as the client sent them, if they contain all of their translation.
+    """Return the members of a request: those that the client sent, with some replaced by their translation.
 
-    Other members are replaced by their translation, and the members in `own` always are. The member `history` comes
-    last, so that the bytes before it stay the same.
+    A member is replaced if it does not contain all of its translation, or if its name is in `own`. The member named
+    `history` comes last, so that the bytes before it stay the same.
     """
     members: dict[str, Any] = dict(_MEMBERS.decode(source.body))
     messages = members.pop(history)
@@ -115,7 +115,7 @@ def first_frame(source: AnswerSource, without: Set[str]) -> dict[str, Raw]:
 
 
 def merged(written: Mapping[str, Any], source: AnswerSource) -> bytes:
-    """Return the JSON of a complete answer: the upstream's object with the members in `written` replaced or added."""
+    """Return the JSON of a complete answer: the upstream's object, with the members in `written` replaced or added."""
     return encode({**_MEMBERS.decode(source.text), **written})
 
 

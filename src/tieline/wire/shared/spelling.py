@@ -52,7 +52,7 @@ def restore_id(call_id: str) -> str:
 
 
 def short_id(call_id: str, limit: int = ID_LIMIT) -> str:
-    """Return the id if it is short enough, otherwise a hash of it. (Truncation could make two ids equal.)"""
+    """Return the id if it is short enough, otherwise its hash. (Truncation could make two ids equal.)"""
     if len(call_id) <= limit:
         return call_id
     return "call_" + sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -80,11 +80,11 @@ class ToolNames:
                 upstream_names[name] = plain = self._free(name)
                 self._client_names[plain] = name
         self.freeform = freeform
-        """The client's names of freeform tools that were sent as functions with one string property `input`."""
+        """The client's names of the freeform tools that are sent as functions with one string property, `input`."""
         self.renamed = tuple([(name, upstream_names[name]) for name in changed])
         """The names that had to be changed, as pairs of the client's name and the upstream's name."""
         self.to_upstream: Callable[[str], str] = upstream_names.__getitem__
-        """A function that returns the upstream's name for a client's name, even if the tool is no longer offered."""
+        """A function that converts a client's name to the upstream's, even if the tool is no longer offered."""
 
     def to_client(self, name: str) -> str:
         """Return the client's name for the name in an upstream's tool call.

@@ -1,4 +1,4 @@
-"""Errors for what an upstream does not support, with its path in the client's request."""
+"""Errors and notes about content and tools that an upstream does not support, with the path in the client's request."""
 
 from msgspec.structs import replace
 
@@ -11,11 +11,11 @@ AT = "at"
 """The key in `meta` for the path of a part in the request. Only parts that some upstream may reject have it."""
 
 TOOL_ADDITIONS = frozenset(["tool_addition", "additional_tools"])
-"""Kinds of foreign parts in system messages that define tools. These are among the request's tools, so nothing is lost
-where such a part is dropped."""
+"""Kinds of `Foreign` parts that define tools, in system messages. The tools are also among the request's tools, so
+nothing is lost if such a part is dropped."""
 
 _SAME_TOOL = frozenset(["tool", "name", "namespace", "namespace_description", "inline"])
-"""Extensions of tools that only say how another protocol writes the tool."""
+"""Extensions of a tool that only describe its form in another protocol. Leaving them out loses nothing."""
 
 
 def placed(part: Part, at: str) -> Part:
@@ -43,9 +43,9 @@ def refused(part: Part, taken: str) -> BadRequest:
 
 
 def without_hosted(tool: ToolSpec, position: int, request: Request) -> Note:
-    """Return the note that a hosted tool is not offered.
+    """Return a note that `tool`, which only another upstream could run, is not offered.
 
-    Raise BadRequest if the client depends on the tool: it chose it, or offers no others.
+    Raise BadRequest if the client depends on it: the tool choice names it, or all tools are of this kind.
     """
     at = f"tools[{position}]"
     problem = f"this upstream cannot run the hosted tool '{tool.hosted}'"
@@ -55,7 +55,7 @@ def without_hosted(tool: ToolSpec, position: int, request: Request) -> Note:
 
 
 def lost_extensions(tool: ToolSpec, protocol: str) -> list[Note]:
-    """Return notes about the extensions of a tool that only other protocols than this one have."""
+    """Return a note for each extension of a tool that this protocol does not have."""
     found = [own for name, own in tool.meta.items() if name not in (protocol, "cache_control", "format")]
     # With a type, this is the definition of a tool that became an ordinary one.
     names = [name for own in found if isinstance(own, dict) and "type" not in own for name in own]

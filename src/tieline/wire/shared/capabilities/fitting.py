@@ -121,7 +121,7 @@ def fit_call(
 ) -> FittedCall | None:
     """Return the first matching tool that accepts the wanted values, with its arguments; None if there is none.
 
-    `fill` supplies values for other required properties; without it, only safe values are guessed.
+    `fill` returns values for other required properties; if it is None, a safe value such as the default is used.
     """
     for tool in matching_tools(capability, tools):
         fitter = _CallFitter(capability, tool, wanted, fill)
@@ -132,7 +132,7 @@ def fit_call(
 
 
 def plain_name(name: str) -> str:
-    """Return the name in lower case, with all characters except letters and digits removed."""
+    """Return the name in lower case, with only its letters and digits."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
@@ -140,7 +140,7 @@ _NO_VALUE = object()
 
 
 class _CallFitter:
-    """Finds a property for each role in the schema of one tool."""
+    """Builds the arguments for one tool: finds a property in its schema for the value of each role."""
 
     def __init__(self, capability: Capability, tool: ClientTool, wanted: Wanted, fill: Fill | None) -> None:
         self.placed: set[Role] = set()
@@ -231,7 +231,7 @@ class _CallFitter:
         return directory if path in ("", ".") else f"{directory.rstrip('/')}/{path}"
 
     def _required(self, name: str, schema: object) -> Any:
-        """Return a value for a required property that has none yet; `_NO_VALUE` if no value can be found."""
+        """Return a value for a required property that no `must` or `may` value fills; `_NO_VALUE` if there is none."""
         for role, value in self._wanted.spare.items():
             if plain_name(name) in PROPERTIES[role]:
                 shaped = self._shaped(role, value, name, schema)

@@ -1,4 +1,4 @@
-"""Read-only access to a JSON schema: references, alternatives, types, properties."""
+"""Helpers to read a JSON schema: references, alternatives, types, properties."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -63,7 +63,7 @@ def call_for(question: Question, tools: Sequence[ToolSpec]) -> QuestionCall | No
 
 
 def read_result(result: ToolResult, question: Question) -> QuestionAnswer:
-    """Parse the result of the call that asked this question. A result without a usable answer counts as declined."""
+    """Parse the result of the call that asked the question. Without a usable answer, it counts as declined."""
     text = "\n".join(part.text for part in result.content if isinstance(part, Text)).strip()
     if result.is_error:
         return QuestionAnswer(action="decline", reason=text)
@@ -114,7 +114,10 @@ def _single(tool: ClientTool, question: Question) -> dict[str, Any] | None:
 
 
 def _question(field: Field, question: Question, item: Schema, root: Schema) -> Any:
-    """Return one field in the form that `item`, the schema of a question in the tool's list, requires."""
+    """Return one field of the question as an item for the tool's list of questions.
+
+    `item` is the schema of such an item, `root` the schema of the tool.
+    """
     properties = properties_of(item)
     if not properties:
         return question_text(question, [field])
@@ -243,7 +246,7 @@ def _answer_of(one: Mapping[str, Any]) -> Any:
 
 
 def _matched(answers: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Any]:
-    """Return the values by field name. Answers are assigned by name or question text, otherwise by position."""
+    """Return the answers by field name. An answer is assigned by field name or question text, otherwise by position."""
     by_name = {plain_name(name): answer for name, answer in answers.items()}
     values: dict[str, Any] = {}
     rest = [answer for name, answer in answers.items()]

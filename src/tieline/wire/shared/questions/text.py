@@ -76,7 +76,7 @@ def split_custom_fields(values: Mapping[str, Any], question: Question) -> dict[s
 
 
 def _customs(question: Question) -> dict[str, str]:
-    """Return the names of the free-text fields that belong to a choice, each with the name of that choice."""
+    """Return the names of the free-text fields that belong to a choice, mapped to the name of that choice."""
     choices = {field.name for field in question.fields if field.kind == "choice"}
     found: dict[str, str] = {}
     for field in question.fields:
@@ -87,7 +87,7 @@ def _customs(question: Question) -> dict[str, str]:
 
 
 def question_text(question: Question, fields: Sequence[Field]) -> str:
-    """Return a question as text for a person, with only the given fields."""
+    """Return a question as text for a person. Only the given fields are included."""
     lines = [question.message.strip()] if question.message.strip() else []
     if question.url:
         lines.append(f"Please open {question.url}\nand tell me here when you are done, or that you do not want to.")
@@ -102,7 +102,7 @@ def question_text(question: Question, fields: Sequence[Field]) -> str:
 
 
 def may_be_skipped(field: Field) -> bool:
-    """Return whether the field may stay unanswered, because it is an optional text."""
+    """Return whether the field may be left unanswered, because it is an optional text."""
     return field.kind == "text" and not field.required
 
 
@@ -114,7 +114,7 @@ class ParsedAnswers(NamedTuple):
 
 
 def parse_answers(words: str, fields: Sequence[Field]) -> ParsedAnswers:
-    """Parse the answers to all fields if `words` has one line for each, otherwise the answer to the first field.
+    """Parse the answers to all fields if `words` has one line per field, otherwise the answer to the first field.
 
     Raise UnclearAnswer if an answer cannot be understood, or AnswerSkipped if the person does not want to answer.
     """
@@ -182,7 +182,7 @@ def is_refusal(words: str) -> bool:
 
 
 def _field_text(field: Field, number: str, message: str) -> str:
-    """Return one field as text, with its options and a hint about valid answers."""
+    """Return one field as text, with its options and a hint about valid answers. `message` is the question."""
     words = field.title or field.description or field.name
     first = f"{number}{words}" if number or words.strip() != message.strip() else ""
     more = field.description if field.title and field.description != field.title else ""
