@@ -119,7 +119,8 @@ class DeltaFrame:
     ) -> None:
         """Learn the delta frame from a block whose only content is `text` in `field`. Give up after a few attempts.
 
-        `means_same` must return whether a modified block decodes to the same event, with TRIAL as its text.
+        `means_same` must return whether a modified block decodes to the same event, except that its text is TRIAL.
+        `number` is the name of a member whose value is a number that differs from delta to delta.
         """
         if self._attempts == 0:
             return

@@ -66,9 +66,11 @@ class ItemAssembler(AnswerState):
         self.is_regular = self.is_regular and is_next and bool(shape.id)
         return self._new(shape, raw, Place(index, shape.id, shape.call_id))
 
-    def add(self, place: Place, section: Section, text: str) -> None:
-        """Add a delta to a section of the item at `place`."""
-        self._item_for(place, section).add(section, text)
+    def add(self, place: Place, section: Section, text: str) -> OutputItem:
+        """Add a delta to its item, and return the item."""
+        item = self._item_for(place, section)
+        item.add(section, text)
+        return item
 
     def fill(self, place: Place, section: Section, whole: str, name: str | None = None) -> None:
         """Complete a section of the item at `place`: add the end of `whole` that the deltas did not contain.

@@ -1,11 +1,8 @@
 """Translate the answer of a Responses upstream into the events of a leg.
 
-A stream begins with response.created. The events of the output items follow, and then response.completed,
-response.incomplete or response.failed. `item_assembly` assembles the items into parts. The last event lists all items
-again, and items that were not streamed are added then. Unknown events and fields are ignored.
-
-Every event has a different `sequence_number`, so a delta frame cannot be learned (see `framing.stream_reader`), and
-each event is decoded.
+A stream is response.created, the events of the items of the output, and one of response.completed, .incomplete and
+.failed. `item_assembly` turns the items into parts. The last event lists all items again, which adds those that were
+not streamed. Unknown events and fields are ignored.
 """
 
 from collections.abc import Sequence
