@@ -39,13 +39,13 @@ REQUESTS: dict[str, type[schema.AcpShape]] = {
     "session/set_config_option": schema.SetConfigOptionParams,
     "session/prompt": schema.PromptParams,
 }
-"""The requests that a client sends: the structs of their parameters, by method."""
+"""For each request that a client sends, the struct for its parameters, by method."""
 
 NOTIFICATIONS: dict[str, type[schema.AcpShape]] = {
     "session/cancel": schema.SessionParams,
     "$/cancel_request": schema.CancelledRequest,
 }
-"""The notifications that a client sends: the structs of their parameters, by method."""
+"""For each notification that a client sends, the struct for its parameters, by method."""
 
 RESULTS: dict[str, type[schema.AcpShape]] = {
     "session/request_permission": schema.PermissionResult,
@@ -58,7 +58,7 @@ RESULTS: dict[str, type[schema.AcpShape]] = {
     "terminal/release": schema.Empty,
     "elicitation/create": schema.ElicitationResult,
 }
-"""The requests that an agent sends: the structs of their results, by method."""
+"""For each request that an agent sends, the struct for its result, by method."""
 
 
 class ClientRequest(NamedTuple):
@@ -106,7 +106,7 @@ class AgentSide:
         return self._peer.error(number, code, message)
 
     def update(self, session: str, update: updates.Update) -> None:
-        """Send an update of a session."""
+        """Send a notification with an update of the session with the id `session`."""
         self._peer.notify("session/update", updates.UpdateParams(session_id=session, update=update))
 
     def request(self, method: str, params: schema.AcpShape) -> int:

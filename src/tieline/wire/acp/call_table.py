@@ -1,8 +1,9 @@
 """The tool calls of a session.
 
-An agent announces a call, patches it, and may request permission for it. Agents differ in which message contains which
-information: some request permission for a call that was never announced, others repeat only its id. Therefore all
-information about a call is merged in one table, and every fact contains the complete call.
+An agent announces a call, patches it, and may request permission for it. Agents distribute the information about a call
+differently over these messages: some request permission for a call that they never announced, others put only the id of
+the call into the permission request. Therefore all information about a call is merged in one table, and every fact
+contains the complete call.
 """
 
 from msgspec import Raw
@@ -39,24 +40,24 @@ class CallTable:
         return call in self._calls
 
     def start(self, fields: CallFields) -> AgentCall:
-        """Add a call that the agent announced, and return it. It replaces an ended call with the same id."""
+        """Add a call that the agent announced, and return it. An ended call with the same id is replaced."""
         known = self._calls.get(fields.tool_call_id)
         if known is not None and known.has_ended:
             self._calls.pop(fields.tool_call_id)
         return self.patch(fields)
 
     def patch(self, fields: CallFields) -> AgentCall:
-        """Merge an update into a call, which may not be known yet, and return the complete call."""
+        """Merge an update into the call with the same id, and return the complete call. An unknown call is added."""
         known = self._calls.get(fields.tool_call_id) or AgentCall(id=fields.tool_call_id)
         call = _patched(known, fields)
         self._calls.put(call.id, call)
         return call
 
     def merge_request(self, fields: CallFields) -> AgentCall:
-        """Merge a permission request into a call, and return the complete call.
+        """Merge a permission request into the call with the same id, and return the complete call.
 
-        Content is added, not replaced: some agents (Kimi) put the arguments into the call and only a summary into the
-        request.
+        The content of the request does not replace earlier content but is added to it, because some agents (Kimi) put
+        the arguments into the call and only a summary into the request.
         """
         known = self._calls.get(fields.tool_call_id) or AgentCall(id=fields.tool_call_id)
         call = self.patch(fields)
@@ -72,7 +73,7 @@ class CallTable:
         return whole_call
 
     def settle(self) -> None:
-        """End a turn: keep only the last calls, without their content."""
+        """Clean up at the end of a turn: keep only the last `KEPT` calls, and drop their content."""
         calls = [self._calls.get(call_id) for call_id in list(self._calls)[-KEPT:]]
         self._calls.clear()
         for call in calls:
@@ -93,16 +94,16 @@ def _without_content(call: AgentCall) -> AgentCall:
 
 
 def is_about_terminals(fields: CallFields) -> bool:
-    """Return whether an update contains only `_meta`, such as terminal output, so that the call itself is unchanged."""
+    """Return whether an update contains only `_meta`, such as terminal output, and does not change the call itself."""
     values = (fields.title, fields.name, fields.kind, fields.status, fields.content, fields.locations)
     is_silent = all(value is None for value in values) and not (_given(fields.raw_input) or _given(fields.raw_output))
     return is_silent and fields.meta is not None and fields.meta.terminal_info is None
 
 
 def terminal_facts(session: str, call: AgentCall, meta: CallMeta | None) -> list[Fact]:
-    """Return facts about the output and the end of an agent's own terminal.
+    """Return facts about the output and the end of a terminal that the agent itself runs.
 
-    If `meta` does not name the terminal, the last terminal of the call is meant.
+    If `meta` does not name the terminal, the facts refer to the last terminal of the call.
     """
     if meta is None:
         return []

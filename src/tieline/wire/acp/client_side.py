@@ -5,14 +5,15 @@
     pipe.write(machine.outbox())
     for fact in machine.feed(pipe.read()): ...
 
-Check the outbox after every call, because requests that need no decision are answered immediately. Rules:
+Send the content of the outbox after every method call, because requests from the agent that need no decision are
+answered immediately. Rules:
 
 - Facts are returned in the order of the messages. Updates of a session that is being created are held back until
   `SessionOpened`, because its name is unknown before that. A session that is loaded already has a name, so its history
-  is reported immediately. Updates after the end of a turn are reported like any other.
-- Every request from the agent is answered: with an error if the client does not offer it, otherwise by the receiver of
-  the fact. Requests that wait for a person end with the turn; they are answered as cancelled and reported as
-  `Withdrawn`.
+  is reported immediately. Updates that arrive after the end of a turn are reported like any other update.
+- Every request from the agent must be answered. If the client does not offer the method, this class answers with an
+  error; otherwise the caller that receives the fact has to answer. Requests that still wait for a person when the turn
+  ends are answered as cancelled and reported as `Withdrawn`.
 - After `cancel`, the turn ends as cancelled, even if the agent reports an error.
 - An unreadable message has no effect on other messages.
 """
@@ -48,7 +49,7 @@ __all__ = ["ClientOffer", "ClientSide"]
 DEFAULT_OFFER = ClientOffer()
 
 _UNNAMED = frozenset(["session/new", "session/fork"])
-"""The methods whose result contains the name of the session."""
+"""The methods for which the agent chooses the name of the session. Their results contain it."""
 _QUIET = frozenset(
     ["authenticate", "logout", "session/close", "session/delete", "session/set_mode", "session/set_model"]
 )
@@ -57,7 +58,7 @@ _SHOWN = 200
 
 
 class ClientSide(AgentRequestAnswers):
-    """The client of one agent process, with all of its sessions.
+    """The client's side of the connection to one agent process, with all of its sessions.
 
     A method that sends a request returns the id of the request. The fact that answers the request has this id in its
     attribute `request`. If a request fails, that fact is `RequestRefused`.
@@ -97,8 +98,8 @@ class ClientSide(AgentRequestAnswers):
     def new_session(self, cwd: str, servers: Sequence[schema.McpServer] = (), directories: Sequence[str] = ()) -> int:
         """Create a session. Return the request id; the answer is a `SessionOpened` fact.
 
-        `cwd` is the working directory of the session, `directories` are further directories for it, and `servers` are
-        MCP servers that the agent may use.
+        `cwd` is the working directory of the session, `directories` are additional directories that belong to its
+        workspace, and `servers` are MCP servers that the agent may use.
         """
         params = schema.NewSessionParams(
             cwd=cwd, mcp_servers=list(servers), additional_directories=list(directories) or None
@@ -128,7 +129,9 @@ class ClientSide(AgentRequestAnswers):
     def fork_session(
         self, session: str, cwd: str, servers: Sequence[schema.McpServer] = (), directories: Sequence[str] = ()
     ) -> int:
-        """Create a session with the history of `session`. Return the request id; the answer is a `SessionOpened` fact.
+        """Create a session that begins with the history of `session`.
+
+        Return the request id; the answer is a `SessionOpened` fact.
 
         See `new_session` for the other arguments.
         """
@@ -171,14 +174,16 @@ class ClientSide(AgentRequestAnswers):
     def set_option(self, session: str, option: str, value: str | bool) -> int:
         """Set an option of a session. Return the request id; the answer is a `RequestDone` fact.
 
-        If the agent reports the new values of its options, an `OptionsChanged` fact comes first.
+        If the agent's answer contains the new values of its options, an `OptionsChanged` fact precedes `RequestDone`.
         """
         kind = "boolean" if isinstance(value, bool) else None
         params = schema.SetConfigOptionParams(session_id=session, config_id=option, value=value, type=kind)
         return self._request("session/set_config_option", params, session)
 
     def prompt(self, session: str, blocks: Sequence[schema.ContentBlock]) -> int:
-        """Begin a turn. Return the request id; the answer is a `TurnEnded` fact, after the other facts of the turn.
+        """Send a prompt, which begins a turn. Return the request id.
+
+        The answer is a `TurnEnded` fact, which follows all other facts of the turn.
 
         Not every agent allows two turns at once.
         """
@@ -187,9 +192,10 @@ class ClientSide(AgentRequestAnswers):
         return request
 
     def cancel(self, session: str) -> list[int]:
-        """Cancel the turn of a session. `TurnEnded` will follow.
+        """Cancel the current turn of a session. A `TurnEnded` fact will follow.
 
-        Return the numbers of the agent's requests that were waiting for a person. They are answered as cancelled.
+        Return the numbers of the agent's requests that were waiting for a person. This method answers them as
+        cancelled.
         """
         known = self._sessions.open(session)
         known.is_cancelling = known.turn is not None
@@ -209,7 +215,7 @@ class ClientSide(AgentRequestAnswers):
         return self._request(method, params)
 
     def give_up(self, request: int) -> None:
-        """Stop waiting for the answer to a request, and cancel the request. No fact will answer it."""
+        """Cancel an outgoing request. No fact will report its answer."""
         self._peer.forget(request)
         self._opening.discard(request)
         self._peer.notify("$/cancel_request", schema.CancelRequestParams(request_id=request))
@@ -233,8 +239,8 @@ class ClientSide(AgentRequestAnswers):
     def close(self, reason: str) -> list[Fact]:
         """Close the connection, and return the last facts.
 
-        Unanswered requests from the client fail with this reason. Open requests from the agent are dropped without an
-        answer, and reported as `Withdrawn`.
+        Unanswered requests from the client are reported as failed for this reason. Unanswered requests from the agent
+        are dropped, and reported as `Withdrawn`.
         """
         found: list[Fact] = []
         for item in self._peer.close():
@@ -318,7 +324,7 @@ class ClientSide(AgentRequestAnswers):
         return [*found, refused, *self._not_opened(answer, session)]
 
     def _not_opened(self, answer: Response, session: str) -> list[Fact]:
-        """Drop a session that could not be opened, unless it has an active turn. Return the held-back facts."""
+        """Drop a session that could not be opened, unless it has an active turn. Return facts that were held back."""
         if answer.method not in results.HOW:
             return []
         self._opening.discard(answer.id)

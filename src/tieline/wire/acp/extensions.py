@@ -1,8 +1,8 @@
 """JSON objects that individual agents add to the protocol.
 
 Cursor's agent has its own requests, `cursor/…`, to ask questions and to get approval for plans. It expects the outcome
-nested in another object named `outcome`, and waits forever if a method is reported as unknown. Qwen puts questions into
-a permission request.
+inside an object with the member `outcome`, and waits forever if the client answers that a method is unknown. Qwen puts
+questions into a permission request.
 """
 
 from tieline.wire.acp.schema import AcpShape
@@ -48,7 +48,7 @@ class CreatePlanParams(AcpShape):
 
 
 class UpdateTodosParams(AcpShape):
-    """An update to the todo list. With `merge`, each todo is added or replaces the one with the same id."""
+    """An update to the todo list. If `merge` is set, a todo replaces the one with the same id or is added."""
 
     todos: list[TodoShape]
     tool_call_id: str = ""
@@ -88,6 +88,6 @@ class LabelQuestion(AcpShape):
 
 
 class QuestionInput(AcpShape):
-    """The questions in a permission request, in the form of the tool call's input."""
+    """An object with the questions in a permission request. It is the input of the tool call, or in its `_meta`."""
 
     questions: list[LabelQuestion]

@@ -1,8 +1,9 @@
 """Facts: the information in an agent's messages, independent of the JSON on the wire.
 
 `ClientSide.feed` returns facts in the order of the messages. `session` is the agent's name for a session. `request` is
-the id of an outgoing request, as returned by the method that sent it. `number` identifies a request from the agent and
-is used to answer it. Values that are only passed on (input and output of a call, error data) are JSON text.
+the id of an outgoing request, as returned by the method that sent it. `number` identifies a request from the agent;
+pass it to the method that answers the request. Values that Tieline passes on without reading them (input and output of
+a call, error data) are JSON text.
 """
 
 from typing import Literal
@@ -40,8 +41,8 @@ class Abilities(Value):
 class LoginMethod(Value):
     """A way to log in to an agent.
 
-    Either the agent's own program is run with `arguments`, or `command` is run, or both are None and the login is a
-    request to the agent.
+    If `arguments` is set, the user logs in by running the agent's own program with these arguments; if `command` is
+    set, by running that command. If both are None, the client sends a login request to the agent.
     """
 
     id: str
@@ -93,7 +94,7 @@ class ConfigOption(Value):
 
 
 class SessionOpened(Value):
-    """A session is ready for prompts. Updates between `load_session` and this fact repeat its history."""
+    """A session is ready for prompts. Updates that arrive between `load_session` and this fact repeat its history."""
 
     request: int
     session: str
@@ -121,7 +122,7 @@ class SessionsListed(Value):
 
 
 class RequestDone(Value):
-    """An outgoing request has succeeded. This fact answers requests that have no more specific one."""
+    """An outgoing request has succeeded. This fact is used if no other fact reports the success."""
 
     request: int
     method: str
@@ -153,7 +154,7 @@ class RequestRefused(Value):
 
 
 class TurnEnded(Value):
-    """The agent has answered a prompt. `stop_reason` is the agent's original text for `reason`."""
+    """The agent has answered a prompt. `stop_reason` is the value that the agent sent, `reason` is its meaning."""
 
     request: int
     session: str
@@ -166,7 +167,7 @@ class TurnEnded(Value):
 
 
 class TextChunk(Value):
-    """Text of the agent's answer. A different id in `message` begins another message."""
+    """Text of the agent's answer. `message` is the id of the message that the text belongs to."""
 
     session: str
     text: str
@@ -191,7 +192,7 @@ class ContentChunk(Value):
 
 
 class CallDiff(Value):
-    """A change to a file by a tool call. `old` is None if the file is new."""
+    """A change that a tool call makes to a file. `old` is None if the file is new."""
 
     path: str
     new: str
@@ -308,7 +309,7 @@ class TitleChanged(Value):
 
 
 class UsageUpdate(Value):
-    """The number of tokens in the session's context, the size of the context window, and the cost so far."""
+    """The number of tokens in the session's context, the size of the context window, and the cost of the session."""
 
     session: str
     used: int
@@ -327,7 +328,7 @@ class Noticed(Value):
 
 
 class Compaction(Value):
-    """The agent compacts its history. The fact contains a new status, text of the summary, or both."""
+    """Progress while the agent compacts its history: a new status, text of the summary, or both."""
 
     session: str
     id: str
@@ -347,7 +348,7 @@ class UnknownUpdate(Value):
 
 
 class PermissionOption(Value):
-    """One possible answer to a permission request. Several options may have the same kind, so the answer is an id."""
+    """One possible answer to a permission request. The answer is the `id`, because options may share the same kind."""
 
     id: str
     name: str = ""
@@ -376,9 +377,9 @@ class QuestionField(Value):
     is_open: bool = False
     """Whether free text is accepted besides the choices."""
     minimum: float | None = None
-    """The minimum value of a number, length of a text, or number of choices."""
+    """The minimum value if the field is a number, the minimum length of a text, or the minimum number of choices."""
     maximum: float | None = None
-    """The maximum value of a number, length of a text, or number of choices."""
+    """The maximum value if the field is a number, the maximum length of a text, or the maximum number of choices."""
     pattern: str = ""
     format: str = ""
 
@@ -433,7 +434,7 @@ class FileWriteRequested(Value):
 
 
 class TerminalRequested(Value):
-    """The agent wants to start a command in a terminal. Only the last `limit` bytes of its output need be kept."""
+    """The agent wants to start a command in a terminal. Only the last `limit` bytes of its output have to be kept."""
 
     number: int
     session: str
@@ -445,7 +446,7 @@ class TerminalRequested(Value):
 
 
 class TerminalUseRequested(Value):
-    """The agent wants to get the output of a terminal, wait for its end, kill its command, or release it."""
+    """The agent wants to read a terminal's output, wait for its command, kill the command, or release the terminal."""
 
     number: int
     session: str
@@ -475,7 +476,7 @@ class Withdrawn(Value):
 
 
 class UnknownRequested(Value):
-    """The agent sent a request that the client does not offer or cannot read. It has already been answered."""
+    """The agent sent a request that the client does not support or cannot parse. It has already been answered."""
 
     method: str
     reason: str

@@ -3,10 +3,10 @@
 - `elicitation/create` contains a flat JSON schema, or a URL for the user to visit. The result accepts the question with
   content, declines it or cancels it.
 - `cursor/ask_question` contains a list of questions with options. The result contains the ids of the chosen options.
-- A permission request that is marked in its `_meta` contains questions too. The result selects the option that allows
-  the call, and contains the answers by the index of the question.
+- A permission request may contain questions, too, if its `_meta` says so. The result selects the option that allows the
+  call, and contains the answers by the index of the question.
 
-An answer maps field names to values. The value of a field with several choices is a list.
+The user's answer maps field names to values. For a field that allows several choices, the value is a list.
 """
 
 import sys
@@ -80,7 +80,7 @@ def _type_of(rule: dict[str, Any]) -> str:
 
 
 def _choices(rule: Any) -> tuple[NamedChoice, ...]:
-    """Return the values of an enumeration in a schema as choices; empty if the schema has no enumeration."""
+    """Return the values that a schema enumerates, as choices; empty if it enumerates none."""
     if not isinstance(rule, dict):
         return ()
     titled = rule.get("oneOf") or rule.get("anyOf")
@@ -102,7 +102,7 @@ def _bounded(field: QuestionField, rule: dict[str, Any], least: str, most: str) 
 
 
 def _number(value: Any) -> float | None:
-    """Return the value if it is a number that fits into a float, or None."""
+    """Return the value as a float; None if it is not a number or does not fit into a float."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if is_number and abs(value) <= sys.float_info.max else None
 

@@ -46,9 +46,9 @@ def initialized(request: int, result: Raw) -> facts.Initialized | None:
 
 
 def opened(request: int, how: How, session: str, result: Raw) -> facts.SessionOpened | None:
-    """Convert the result of opening a session to a fact. Return None if the name of the session is unknown.
+    """Convert the result of a request that opened a session to a fact. Return None if the session has no name.
 
-    `session` is the name that the client requested; empty if the result contains the name.
+    `session` is the name in the client's request; empty if the agent chose a name, which is in the result.
     """
     parsed = decode(schema.SessionResult, result) or schema.SessionResult()
     name = parsed.session_id or session
@@ -90,7 +90,7 @@ def turn_ended(request: int, session: str, result: Raw) -> facts.TurnEnded:
 
 
 def _usage_of(parsed: schema.PromptResult) -> Usage | None:
-    """Return the usage of a turn, or None if all counts are zero, which means that the agent does not count tokens."""
+    """Return the usage of a turn; None if all counts are zero, because the agent then does not count tokens."""
     usage = _usage(parsed.usage) if parsed.usage is not None else Usage()
     if parsed.meta is not None and parsed.meta.quota is not None and parsed.meta.quota.token_count is not None:
         count = parsed.meta.quota.token_count
@@ -101,7 +101,7 @@ def _usage_of(parsed: schema.PromptResult) -> Usage | None:
 def _usage(counts: schema.TokenUsage) -> Usage:
     """Convert token counts.
 
-    Agents differ in whether input includes cached tokens and output includes thoughts. The total shows which convention
+    For some agents, the input includes cached tokens, or the output excludes thoughts. The total shows which convention
     the agent follows.
     """
     read_, written = counts.cached_read_tokens or 0, counts.cached_write_tokens or 0

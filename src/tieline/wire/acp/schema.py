@@ -22,11 +22,11 @@ class AcpShape(Struct, rename="camel", omit_defaults=True, kw_only=True):
 
 
 class Empty(AcpShape):
-    """An empty object, as a result or as a capability."""
+    """An empty object. It is used as a result, or as the value of a capability."""
 
 
 PRESENT = Empty()
-"""The value of an offered capability."""
+"""The value that a capability has if it is offered."""
 
 
 # ── Content ──────────────────────────────────────────────────────────────────────────────────────
@@ -155,7 +155,7 @@ class AgentCapabilities(AcpShape):
 
 
 class TerminalLogin(Struct):
-    """A complete login command in the `_meta` of a login method, as older agents send it."""
+    """A complete login command. Older agents send it in the `_meta` of a login method."""
 
     command: str
     args: list[str] | None = None
@@ -170,8 +170,8 @@ class AuthMeta(Struct):
 class AuthMethod(AcpShape):
     """A login method.
 
-    If `type` is "terminal", the user logs in by running the agent's program with `args`; otherwise the login is a
-    request to the agent.
+    If `type` is "terminal", the user logs in by running the agent's program with `args`; otherwise the client sends a
+    login request to the agent.
     """
 
     id: str
@@ -262,7 +262,7 @@ class ModelShape(AcpShape):
 
 
 class ModelState(AcpShape):
-    """The models of a session. This is not in the final protocol, but some agents offer models only in this way."""
+    """The models of a session. The final protocol has no such object, but some agents list their models only here."""
 
     current_model_id: str
     available_models: list[ModelShape]
@@ -289,7 +289,7 @@ class ConfigOptionShape(AcpShape):
 
 
 class SessionResult(AcpShape):
-    """Result of session/new, session/load, session/resume and session/fork. Only new and fork need `session_id`."""
+    """Result of session/new, session/load, session/resume and session/fork. Only new and fork set `session_id`."""
 
     session_id: str = ""
     modes: ModeState | None = None
@@ -325,7 +325,7 @@ class SetModelParams(AcpShape):
 
 
 class SetConfigOptionParams(AcpShape):
-    """Parameters of session/set_config_option. `type` is "boolean" for a boolean value, otherwise absent."""
+    """Parameters of session/set_config_option. `type` is "boolean" if the value is a boolean, and absent otherwise."""
 
     session_id: str
     config_id: str
@@ -395,7 +395,7 @@ class PermissionOptionShape(AcpShape):
 
 
 class PermissionOutcome(AcpShape):
-    """The outcome of a permission request: "selected", with the id of an option, or "cancelled"."""
+    """The outcome of a permission request: "selected" (then with the id of an option) or "cancelled"."""
 
     outcome: str
     option_id: str | None = None
@@ -460,7 +460,7 @@ class TerminalOutputResult(AcpShape):
 
 
 class ElicitationParams(AcpShape):
-    """Parameters of elicitation/create. `mode` is "form", with `requested_schema`, or "url", with `url`."""
+    """Parameters of elicitation/create. Mode "form" uses `requested_schema`, mode "url" uses `url`."""
 
     message: str
     mode: str
@@ -473,7 +473,7 @@ class ElicitationParams(AcpShape):
 
 
 class ElicitationResult(AcpShape):
-    """Result of elicitation/create. `action` is "accept", possibly with `content`, "decline" or "cancel"."""
+    """Result of elicitation/create. `action` is "accept", "decline" or "cancel"; only "accept" may have `content`."""
 
     action: str
     content: dict[str, Any] | None = None

@@ -24,11 +24,11 @@ class ClientSession:
         self._todos: dict[str, extensions.TodoShape] = {}
 
     def update(self, update: updates.Update) -> list[Fact]:
-        """Record an update in the session, and return the facts in it."""
+        """Apply an update to the state of the session, and return the facts that the update contains."""
         return _READERS[type(update)](self, update)
 
     def todos(self, params: extensions.UpdateTodosParams) -> Fact:
-        """Merge todos into the todo list, or replace the list, and return the complete list as a plan."""
+        """Update the todo list as `params` say, and return the complete list as a plan."""
         if not params.merge:
             self._todos.clear()
         for todo in params.todos:
@@ -112,7 +112,7 @@ def _patch(session: ClientSession, update: updates.CallPatchedShape) -> list[Fac
 
 
 def _notified(session: ClientSession, call: facts.AgentCall, terminal: list[Fact]) -> list[Fact]:
-    """Return the facts about a call and its terminal, with the end of the call after the terminal's output."""
+    """Return the facts about a call and its terminal. If the call has ended, its end follows the terminal's facts."""
     update = facts.CallUpdate(session=session.name, call=call)
     if not call.has_ended or not terminal:
         return [update, *terminal]

@@ -1,7 +1,8 @@
 """The open sessions of one agent, and the updates of sessions that are not open yet.
 
 Agents may send updates of a new session before they answer the request that creates it. Such updates are held back
-until the session is open, up to a limit. Updates of a session that was never opened are read without keeping state.
+until the session is open; if there are too many, the oldest are dropped. Updates of a session that was never opened are
+converted to facts, but no state is kept for the session.
 """
 
 from collections import deque
@@ -42,9 +43,10 @@ class ClientSessions:
         self._by_name.pop(name, None)
 
     def find(self, name: str, call: str = "") -> ClientSession:
-        """Return the open session with this name, or a new session that is not registered if there is none.
+        """Return the open session with this name. If there is none, return a new session without registering it.
 
-        If the name is empty, return the only session that knows the call, or else the only one with a turn in progress.
+        If the name is empty, return the only session that contains the tool call `call`, or else the only session with
+        a turn in progress.
         """
         known = self._by_name.get(name)
         if known is not None or name:
@@ -55,7 +57,7 @@ class ClientSessions:
         return next((found[0] for found in (with_call, at_work) if len(found) == 1), ClientSession(""))
 
     def update(self, params: Raw, *, is_opening: bool) -> list[Fact]:
-        """Return the facts in the parameters of an update.
+        """Return the facts in an update. `params` are the parameters of the `session/update` notification.
 
         `is_opening` says whether a session is being created. If so, updates of unknown sessions are held back.
         """
@@ -70,7 +72,7 @@ class ClientSessions:
         return (known or ClientSession(parsed.session_id)).update(parsed.update)
 
     def release(self, *, is_opening: bool) -> list[Fact]:
-        """Return the facts in the updates that were held back. See `update` for `is_opening`."""
+        """Process the updates that were held back, and return the facts in them. See `update` for `is_opening`."""
         if not self._held:
             return []
         held, self._held, self._held_size = self._held, deque(), 0

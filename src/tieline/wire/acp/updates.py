@@ -75,7 +75,7 @@ class TerminalExit(Struct):
 
 
 class CallMeta(Struct):
-    """Extensions in the `_meta` of a call: the agent's own terminals, questions to the user, the name of the tool."""
+    """Extensions in the `_meta` of a call: output of the agent's own terminals, questions, and the name of the tool."""
 
     terminal_info: TerminalInfo | None = None
     terminal_output: TerminalData | None = None
@@ -89,7 +89,7 @@ class CallMeta(Struct):
 
     @property
     def tool(self) -> str:
-        """The name of the tool; empty if the agent does not report it. Claude and Qwen do."""
+        """The name of the tool; empty if the agent does not report it. Claude Code and Qwen Code report it."""
         found = self.tool_name or (self.claude.get("toolName") if isinstance(self.claude, dict) else None)
         return found if isinstance(found, str) else ""
 
@@ -180,7 +180,7 @@ class CommandsUpdateShape(AcpShape, tag="available_commands_update", tag_field="
 
 
 class ModeUpdateShape(AcpShape, tag="current_mode_update", tag_field="sessionUpdate"):
-    """A change of the mode. The schema has `currentModeId`, but an example in the documentation has `modeId`."""
+    """A change of the mode. The schema calls the member `currentModeId`, an example in the documentation `modeId`."""
 
     current_mode_id: str = ""
     mode_id: str = ""
