@@ -1,8 +1,8 @@
 """The Anthropic Messages protocol, in both roles.
 
-As a server, the gateway uses `parse_request` (in parse*), `ResponseWriter` and `render` (in writer). As a client, it
-uses `build_request` (in build*), `ResponseReader` and `read_reply` (in reader). `schema` defines the JSON structures;
-`errors` reads and renders error responses.
+As a server, the gateway uses `parse_request` (in the modules parse*), and `ResponseWriter` and `render` (in writer). As
+a client, it uses `build_request` (in the modules build*), and `ResponseReader` and `read_reply` (in reader). `schema`
+defines the JSON structures; `errors` reads and renders error responses.
 """
 
 from tieline.wire.anthropic.build import build_count, build_request, read_count

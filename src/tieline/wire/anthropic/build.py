@@ -3,11 +3,11 @@
 The order of members is fixed, and the messages come last, so that consecutive requests of a conversation begin with the
 same bytes and the upstream's prompt cache works. In long conversations, the tools, the system prompt and the turns are
 fragments from the conversation cache. The JSON of a client that uses this protocol is sent unchanged (see
-`model.source`), except for members that were changed deliberately.
+`model.source`), except for the members that the gateway has to change.
 
-The API caches the prompt up to each cache mark, and reuses a cached prompt only up to a mark. A client's mark is part
-of the JSON of its block. The gateway's own marks change their place with every request, so they are inserted into the
-finished text.
+The API caches the prompt up to each cache mark, and reuses a cached prompt only up to a mark. A mark from the client is
+a member of the JSON of its block. The gateway's own marks move with every request, so they are inserted into the
+finished JSON text.
 """
 
 from operator import is_
@@ -34,7 +34,7 @@ from tieline.wire.shared.spelling import NO_TOOL_NAMES, BuiltRequest
 
 _COUNT = msgspec.json.Decoder(InputTokenCount)
 _UNDERSTOOD = frozenset(["thinking", "reasoning"])
-"""Fields of another protocol that were parsed as `Request.reasoning`."""
+"""Fields of other protocols that need no note, because they were already parsed as `Request.reasoning`."""
 _COUNTED = ("model", "thinking", "tool_choice")
 _TRANSLATED = frozenset(
     [
@@ -42,7 +42,7 @@ _TRANSLATED = frozenset(
         *("thinking", "output_config", "output_format"),
     ]
 )
-"""Members that are never copied from the client, because the API rejects some combinations of them."""
+"""Members that are always built, never copied from the client, because the API rejects some combinations of them."""
 _NO_SYSTEM = Fragment((), b"")
 _NO_REASONING = Reasoning()
 MAX_MARKS = 4
@@ -96,7 +96,7 @@ class _Prompt(Struct):
 
 
 def _joined(prompt: _Prompt, fields: dict[str, Any]) -> bytes:
-    """Return the body of a request, joined from its fragments: the settings first, the messages last."""
+    """Build the body of a request from its fragments: `fields` (the settings) come first, the messages last."""
     history, is_marked = prompt.history, prompt.sets_marks
     turns = [turn.text for turn in history.turns]
     if is_marked:
@@ -165,7 +165,7 @@ def _limit_marks(prompt: _Prompt, request: Request) -> None:
 
 
 def _write_system(messages: tuple[Message, ...], unmarked: int = 0) -> Fragment:
-    """Build the system prompt, with its first `unmarked` cache marks removed."""
+    """Build the system prompt from `messages`, and remove its first `unmarked` cache marks."""
     writer = BlockWriter(NO_TOOL_NAMES, extensions=True)
     blocks: list[TextBlock] = []
     for message in messages:
@@ -188,7 +188,7 @@ def _with_blocks(system: Fragment, blocks: list[TextBlock]) -> Fragment:
 
 
 def _copied(request: Request, prompt: _Prompt, settings: dict[str, Any], source: RequestSource) -> bytes:
-    """Return the client's JSON request with the changed members replaced."""
+    """Return the JSON of the client's request, in which only the members that changed are replaced."""
     out = settings_of(source, settings, own=_TRANSLATED)
     parsed = source.parsed
     del out["messages"]  # they come last

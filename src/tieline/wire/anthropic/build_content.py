@@ -54,7 +54,7 @@ _MARKABLE = frozenset({TextBlock, ImageBlock, DocumentBlock, ToolUseBlock, ToolR
 
 
 class BlockWriter(Struct):
-    """Builds the blocks of a turn, and collects notes about changes and omissions in `notes`."""
+    """Builds the blocks of a turn. Adds a note to `notes` about everything that it changes or leaves out."""
 
     names: ToolNames
     extensions: bool
@@ -64,7 +64,7 @@ class BlockWriter(Struct):
     """Whether an assistant message contained thinking without a signature."""
     notes: list[Note] = []
     marked: list[MarkedBlock] = []
-    """The blocks with a cache mark, in order."""
+    """The blocks that have a cache mark, in the order in which they were built."""
 
     def user(self, message: Message) -> list[Block]:
         """Return the blocks for a user message, tool results first."""
@@ -154,9 +154,9 @@ class BlockWriter(Struct):
         return text
 
     def _result(self, part: ToolResult, others: list[Block]) -> ToolResultOut:
-        """Return the block for a tool result. Append images and documents of a failed result to `others`.
+        """Return the block for a tool result.
 
-        The API allows only text in a failed result.
+        The API allows only text in a failed result, so its images and documents are appended to `others`.
         """
         block = ToolResultOut(plain_id(part.call_id), is_error=part.is_error or None)
         match part.content:
@@ -234,7 +234,7 @@ class BlockWriter(Struct):
                 return self._foreign(part)
 
     def _foreign(self, part: Part) -> Iterable[Raw]:
-        """Return the JSON of a block that only this protocol has. Leave out any other part, with a note."""
+        """Return the JSON of a part that is a block of this protocol only. Leave out any other part, and add a note."""
         if isinstance(part, Foreign) and part.protocol == PROTOCOL:
             return (_raw(part.json),)
         what = part.kind if isinstance(part, Foreign) else type(part).__name__
@@ -243,7 +243,7 @@ class BlockWriter(Struct):
 
 
 def is_signed(part: Thinking) -> bool:
-    """Return whether thinking has a signature that the API may have issued: those of OpenAI have a colon."""
+    """Return whether thinking has a signature that the API may have issued. A signature with a colon is from OpenAI."""
     signature = part.signature
     return signature is not None and signature != "" and ":" not in signature
 
@@ -262,15 +262,16 @@ def thinking_block(part: Thinking) -> ThinkingBlock | RedactedBlock:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a text is empty or only white space. The API rejects such a text."""
+    """Return whether a text is empty or consists only of white space. The API rejects such texts."""
     return not text or text.isspace()
 
 
 def mark_offset(blocks: Sequence[object], after: int) -> int:
-    """Return the position for a cache mark in the JSON text that ends with these blocks; 0 if there is none.
+    """Return the position at which to insert a cache mark into a JSON text that ends with these blocks.
 
-    The position is counted from the end of the text. The mark becomes the last member of the last block that may have
-    one. `after` is the number of characters that follow the last block in the text.
+    The position is counted from the end of the text; 0 means that no block is allowed to have a mark. The mark becomes
+    the last member of the last block that is allowed to have one. `after` is the number of characters that follow the
+    last block in the text.
     """
     for block in reversed(blocks):
         if type(block) in _MARKABLE or (type(block) is Tool and not block.defer_loading):
@@ -288,7 +289,7 @@ def _insert_thinking(blocks: list[Block], thinking: ThinkingBlock | RedactedBloc
 def _is_reference(block: str) -> bool:
     """Return whether the JSON of a block is a tool_reference, which announces a tool with deferred loading.
 
-    Upstreams without the extensions of tools do not know such blocks.
+    Upstreams that do not support `Dialect.extensions` do not know such blocks.
     """
     return _HEAD.decode(block).type == "tool_reference"
 

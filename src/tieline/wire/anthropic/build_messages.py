@@ -1,6 +1,6 @@
-"""Build the messages of a request, called turns here, as the API requires them.
+"""Build the messages of a request. In this module, a message for the upstream is called a turn.
 
-The turns alternate between user and assistant, start with the user, and are never empty.
+The API requires that turns alternate between user and assistant, start with the user, and are never empty.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from tieline.wire.shared.unsupported import TOOL_ADDITIONS
 PLACEHOLDER = "…"
 """The text of a turn that has no content, because the API rejects empty turns."""
 MIN_CACHED_MESSAGES = 3
-"""The smallest number of messages for which turns are cached; shorter conversations are mostly single questions."""
+"""The smallest number of messages for which turns are cached. Shorter conversations rarely continue."""
 
 _MARK_FIELD = b'"cache_control"'
 _HEADS = {role: b'{"role":"%b","content":' % role.encode() for role in ("user", "assistant", "system")}
@@ -34,13 +34,13 @@ class WireTurn(Fragment):
 
     role: str = "user"
     is_unsigned: bool = False
-    """Whether the messages contain thinking without a signature."""
+    """Whether the turn was built from messages with unsigned thinking."""
     is_stripped: bool = False
-    """Whether thinking was removed."""
+    """Whether thinking was removed from the turn."""
 
 
 class History(Struct):
-    """The turns of a conversation; thinking was removed from the first `stripped` messages."""
+    """The turns of a conversation. `stripped` is the number of messages, from the first, whose thinking was removed."""
 
     turns: list[WireTurn]
     stripped: int = 0
@@ -56,7 +56,7 @@ class History(Struct):
         return [note for turn in self.turns for note in turn.notes]
 
     def turns_to_mark(self) -> list[int]:
-        """Return the indices of the turns to add a cache mark to: the last turns of this and the previous request."""
+        """Return the indices of the turns that need a cache mark: the last turns of this and the previous request."""
         last = len(self.turns) - 1
         users = [at for at, turn in enumerate(self.turns) if turn.role == "user"]
         return [last, users[-2]] if len(users) > 1 else [last]
@@ -68,7 +68,7 @@ class _Group(NamedTuple):
     role: str
     messages: list[Message]
     start: int
-    """The position of the first message in the conversation."""
+    """The index of the group's first message in the conversation."""
 
 
 class TurnWriter(Struct):
@@ -78,7 +78,7 @@ class TurnWriter(Struct):
     dialect: Dialect
     cache: ConversationCache | None = None
     texts: Mapping[int, bytes | None] = {}
-    """The JSON text of the messages that can be sent unchanged, by the identity (`id`) of the message."""
+    """The JSON texts of messages, by the identity (`id`) of the message; None if a text cannot be sent unchanged."""
 
     def history(self, messages: tuple[Message, ...]) -> History:
         """Return the turns of a conversation."""
@@ -128,9 +128,9 @@ class TurnWriter(Struct):
         is_last: bool = False,
         unmarked: int = 0,
     ) -> WireTurn:
-        """Build a turn from these messages, with its first `unmarked` cache marks removed.
+        """Build a turn from these messages, and remove its first `unmarked` cache marks.
 
-        `is_last` says that the turn ends the request; then trailing white space is removed.
+        `is_last` says whether the turn is the last of the request. If so, its trailing white space is removed.
         """
         blocks = BlockWriter(self.names, self.dialect.extensions, self.dialect.unsigned_thinking)
         content = _content(role, messages, blocks, strip_thinking)
@@ -193,7 +193,7 @@ def _has_directives(message: Message) -> bool:
 
 
 def _reminder(message: Message, blocks: BlockWriter) -> list[TextBlock]:
-    """Return a system message as a `<system-reminder>`, for a place where the upstream accepts no system message."""
+    """Convert a system message to a `<system-reminder>`, because the upstream accepts no system message there."""
     blocks.notes += [
         left_out(part.kind, "the upstream accepts no system message here")
         for part in message.parts
@@ -208,7 +208,7 @@ def _words(message: Message) -> list[str]:
 
 
 def _end_without_space(content: list[Block]) -> None:
-    """Remove trailing white space from an answer that the model is to continue, because the API rejects it there."""
+    """Remove trailing white space from an unfinished answer that the model is to continue: the API would reject it."""
     last = content[-1]
     if isinstance(last, TextBlock):
         last.text = last.text.rstrip()

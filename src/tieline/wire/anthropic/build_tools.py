@@ -23,7 +23,7 @@ _FREEFORM = Raw(FREEFORM_SCHEMA)
 
 
 class ToolList(Fragment):
-    """The tools of a request as JSON text, and the mapping between their names for the client and the upstream."""
+    """The tools of a request as JSON text, and the mapping between the client's and the upstream's names for them."""
 
     names: ToolNames = NO_TOOL_NAMES
     is_as_sent: bool = False
@@ -49,7 +49,7 @@ def build_tools(
 
 
 def write(request: Request, dialect: Dialect, unmarked: int = 0) -> ToolList:
-    """Build the tools that the tool choice allows, with their first `unmarked` cache marks removed."""
+    """Build the tools that the tool choice allows, and remove their first `unmarked` cache marks."""
     tool_names = _tool_names(request.tools)
     allowed = _allowed(request.tool_choice)
     notes: list[Note] = []
@@ -83,10 +83,10 @@ def _tool_names(tools: tuple[ToolSpec, ...]) -> ToolNames:
 
 
 def _allowed(choice: ToolChoice) -> tuple[str, ...] | None:
-    """Return the names of the tools to offer; None for all.
+    """Return the names of the tools to offer; None to offer all tools.
 
-    The API can require a call to one named tool, but cannot restrict the choice to several tools. In that case, only
-    these tools are offered.
+    The API can require a call to one named tool, but cannot restrict the model's choice to several tools. For such a
+    restriction, only these tools are offered.
     """
     if not choice.names or choice.mode == "none" or (choice.mode == "required" and len(choice.names) == 1):
         return None
@@ -94,7 +94,7 @@ def _allowed(choice: ToolChoice) -> tuple[str, ...] | None:
 
 
 def _hosted(spec: ToolSpec, at: int, request: Request, notes: list[Note]) -> Raw | None:
-    """Return a hosted tool of this protocol as it was sent; None for one of another protocol."""
+    """Return the client's JSON for a hosted tool. If the tool is from another protocol, return None and add a note."""
     own = _own(spec)
     if own is None:
         notes.append(without_hosted(spec, at, request))
@@ -162,4 +162,4 @@ UNAVAILABLE = ToolList(
         ]
     ),
 )
-"""A placeholder for a request that has no tools although its history contains calls: the API requires some tool."""
+"""A placeholder for requests without tools whose history contains calls. The API requires a tool in such requests."""

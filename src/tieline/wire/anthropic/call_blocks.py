@@ -1,4 +1,4 @@
-"""Read the blocks of an answer that are not plain text: tool calls, and blocks that only this protocol has."""
+"""Read tool calls in an answer, and blocks that only this protocol has."""
 
 import msgspec
 from msgspec import Raw
@@ -37,7 +37,7 @@ def is_repeated_start(block: BlockIn, call: ToolCall) -> bool:
 
 
 def is_empty_input(raw: Raw) -> bool:
-    """Return whether the input at the start of a block is empty, as in a stream, where it follows in deltas."""
+    """Return whether the input at the start of a block is empty, as in a stream, in which deltas contain the input."""
     return raw is ABSENT or bytes(raw) == b"{}"
 
 
@@ -55,7 +55,8 @@ def complete_arguments(held: list[str] | None, start_input: Raw, is_freeform: bo
 def complete_block(raw: Raw, held: list[str] | None, compaction: dict[str, str], signature: str) -> str:
     """Return the JSON of a block that only this protocol has, completed with the content of its deltas.
 
-    `raw` is the block at its start, `held` the deltas of its input, `compaction` the members of a compaction block.
+    `raw` is the JSON with which the block started, `held` are the deltas of its input, `compaction` are the members of
+    a compaction block, and `signature` is its signature. Each of the last three is empty if no delta contained it.
     """
     if not held and not compaction:
         return text_of(raw)
@@ -70,7 +71,7 @@ def complete_block(raw: Raw, held: list[str] | None, compaction: dict[str, str],
 
 
 def add_compaction(so_far: dict[str, str], delta: DeltaIn) -> None:
-    """Append the text in a delta to the members of a compaction block collected so far."""
+    """Append the text in a delta to `so_far`, the members of a compaction block from earlier deltas."""
     for name in ("content", "encrypted_content"):
         text = getattr(delta, name)
         if text:
@@ -83,7 +84,7 @@ def citations_of(array: Raw) -> list[str]:
 
 
 def _start_arguments(start_input: Raw) -> str:
-    """Return the arguments in the start of a block, where some upstreams send all of them."""
+    """Return the arguments in the start of a block. Some upstreams send the complete arguments there, not in deltas."""
     text = text_of(start_input)
     if text.startswith('"') and text not in _NO_INPUT:
         return object_text(text)  # a string in place of an object, usually the JSON text of that object

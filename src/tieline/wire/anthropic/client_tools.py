@@ -1,7 +1,7 @@
 """Descriptions and schemas of the tools that Anthropic defines and the client runs.
 
-A request refers to such a tool by its type, without a description and a schema. Upstreams of other protocols need both.
-Their calls use the client's name for the tool, so the answers need no translation.
+A request refers to such a tool by its type and contains neither a description nor a schema. Upstreams of other
+protocols need both. They call the tool by the client's name for it, so their calls need no translation.
 """
 
 import re
@@ -33,9 +33,9 @@ _LATER_ACTIONS = ("left_mouse_down", "left_mouse_up", "scroll", "hold_key", "wai
 
 
 def described(kind: str, tool: dict[str, Any]) -> tuple[str, bytes] | None:
-    """Return the description and schema of a tool of this type; None if it is not a type that clients run.
+    """Return the description and schema for a tool of the type `kind`; None if clients do not run tools of this type.
 
-    `tool` is the tool in the request, whose members may affect the description.
+    `tool` is the tool's object in the request; some of its members, such as the screen size, change the result.
     """
     match = _TYPE.match(kind)
     if match is None:

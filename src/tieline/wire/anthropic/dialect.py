@@ -1,4 +1,4 @@
-"""Settings for an upstream that deviates from the protocol, and for the form of the answer that a client receives."""
+"""Settings for upstreams that deviate from the protocol, and for the form of the answers to clients."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -10,21 +10,21 @@ class Dialect(Value, cache_hash=True):
     """The features of the protocol that an upstream supports. The defaults suit Anthropic's API."""
 
     max_tokens: int = 32000
-    """The value of max_tokens if the client sends none, because the API requires one."""
+    """The value of max_tokens for requests in which the client sets none. The API requires a value."""
     cache: Literal["auto", "off"] = "auto"
     """Whether the gateway sets cache marks for clients of other protocols, which cannot set them."""
     strict_tools: bool = True
     extensions: bool = True
-    """Whether tools may have members such as eager_input_streaming or defer_loading."""
+    """Whether the upstream accepts tools with members such as eager_input_streaming or defer_loading."""
     structured_output: bool = True
-    """Whether output_config.format is supported; otherwise the schema becomes part of the system prompt."""
+    """Whether output_config.format is supported. If not, the schema of the answer becomes part of the system prompt."""
     thinking: Literal["auto", "off"] = "auto"
     unsigned_thinking: bool = False
-    """Whether to send earlier thinking without a signature. The API rejects it; local servers may require it."""
+    """Whether to send unsigned thinking from the history. The API rejects it; local servers may require it."""
     adaptive: bool = True
-    """Whether adaptive thinking and effort are supported; otherwise the effort is converted to a budget."""
+    """Whether adaptive thinking and effort are supported. If not, the effort is converted to a thinking budget."""
     system_in_messages: bool = True
-    """Whether system messages are allowed within a conversation; otherwise they become reminders in user messages."""
+    """Whether system messages are allowed within a conversation. If not, they become reminders in user messages."""
     stop_limit: int = 8191
 
     @property
@@ -50,7 +50,7 @@ class Options(Value):
     arguments: Literal["buffered", "incremental"] = "incremental"
     usage: bool = True
     estimate: Callable[[], int] | None = None
-    """A function that estimates the prompt's tokens, for a message_start written before the upstream sends a count."""
+    """A function that estimates the prompt's tokens. It is used if message_start precedes the upstream's own count."""
 
 
 DEFAULT = Dialect()

@@ -52,8 +52,8 @@ def render_error(error: GatewayError, request_id: str = "") -> bytes:
 def error_event(failed: Failed) -> bytes:
     """Return the JSON of an error that is sent as an event of a stream.
 
-    The HTTP status of a stream has already been sent, so clients decide by the type of the error whether to retry. Many
-    retry only `overloaded_error`, so this type is used for transient upstream errors.
+    At this point, the HTTP status has already been sent, so clients decide by the type of the error whether to retry.
+    Many clients retry only after an `overloaded_error`, so this type is used for transient upstream errors.
     """
     kind: ErrorKind = "overloaded" if failed.kind == "upstream" and is_transient(failed) else failed.kind
     return encode({"type": "error", "error": _error(kind, failed.message, failed.param, failed.code)})

@@ -1,4 +1,4 @@
-"""Fragments of a request's JSON: the tools, the system prompt, or one turn.
+"""Fragments of a request's JSON. A fragment contains the tools, the system prompt, or one turn.
 
 A fragment is cached by the identity of the objects that it was built from. This works because the parser returns the
 same object for the same text. The fragment keeps a reference to these objects, so that no other object can have the
@@ -19,13 +19,13 @@ from tieline.wire.shared.conversations import ENTRY_WEIGHT, ConversationCache
 class Fragment(Struct):
     """A part of a request as JSON text, and information about its cache marks.
 
-    `source` are the objects that it was built from.
+    `source` contains the objects that the fragment was built from.
     """
 
     source: tuple[Any, ...]
     text: bytes
     mark_at: int = 0
-    """The position for a cache mark, counted from the end of the text; 0 if no block may have one."""
+    """The position at which to insert a cache mark, counted from the end of the text; 0 if no block accepts one."""
     marks: int = 0
     """The number of cache marks that the client set in this part of the request."""
     notes: tuple[Note, ...] = ()

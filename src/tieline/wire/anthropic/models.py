@@ -19,10 +19,10 @@ _LEVELS = ("low", "medium", "high", "xhigh", "max")
 
 
 class Page(Value):
-    """The page of a list that a client asked for: at most `limit` models, directly after or before a given model."""
+    """The part of the model list that a client requested: at most `limit` models, directly after or before a model."""
 
     limit: int = LARGEST_PAGE
-    """The default exceeds the API's default of 20, because clients that set no limit rarely ask for a second page."""
+    """The maximum number of models. The API's default is only 20, but few clients request a second page."""
     after_id: str | None = None
     before_id: str | None = None
 
@@ -39,7 +39,7 @@ def parse_page(query: Mapping[str, Sequence[str]]) -> Page:
 
 
 def render_models(models: Mapping[str, ModelInfo], page: Page | None = None) -> bytes:
-    """Return the body of `GET /v1/models`. Raise BadRequest if the page refers to an unlisted model."""
+    """Return the response body for `GET /v1/models`. Raise BadRequest if the page refers to an unlisted model."""
     names, has_more = _cut(list(models), page or Page())
     return encode(
         {
@@ -52,7 +52,7 @@ def render_models(models: Mapping[str, ModelInfo], page: Page | None = None) -> 
 
 
 def _cut(names: list[str], page: Page) -> tuple[list[str], bool]:
-    """Return the names on a page, and whether more follow in the direction in which the client is paging."""
+    """Return the names on a page, and whether there are more names in the direction in which the client is paging."""
     if page.before_id is not None:
         before = names[: _index(names, page.before_id, "before_id")]
         return before[-page.limit :], len(before) > page.limit
@@ -68,12 +68,12 @@ def _index(names: list[str], name: str, param: str) -> int:
 
 
 def render_model(name: str, info: ModelInfo) -> bytes:
-    """Return the body of `GET /v1/models/{id}`."""
+    """Return the response body for `GET /v1/models/{id}`."""
     return encode(_item(name, info))
 
 
 def render_count(tokens: int) -> bytes:
-    """Return the body of `POST /v1/messages/count_tokens`."""
+    """Return the response body for `POST /v1/messages/count_tokens`."""
     return encode({"input_tokens": tokens})
 
 
@@ -98,7 +98,7 @@ def _item(name: str, info: ModelInfo) -> dict[str, object]:
 
 
 def _capabilities(info: ModelInfo, own: Mapping[str, Any]) -> dict[str, object]:
-    """Return the abilities of a model. Every member must be present; `own` holds those that the upstream reported."""
+    """Return the capabilities of a model, with every member that clients expect. `own` are those from the upstream."""
     return {
         "citations": _support(False),
         "code_execution": _support(False),

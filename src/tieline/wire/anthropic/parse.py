@@ -49,9 +49,9 @@ _EFFORTS: tuple[Effort, ...] = get_args(Effort)
 
 
 def parse_request(body: bytes, cache: ConversationCache | None = None, *, counting: bool = False) -> Request:
-    """Parse a request body. Raise BadRequest with the path of the field if it is invalid.
+    """Parse a request body. If it is invalid, raise BadRequest with the path of the invalid field.
 
-    `counting` says that the request only counts tokens; then max_tokens is not required.
+    `counting` says whether the request only counts tokens. If so, max_tokens is not required.
     """
     try:
         return _parse(body, cache, counting)
@@ -96,7 +96,7 @@ def _parse(body: bytes, cache: ConversationCache | None, counting: bool) -> Requ
 
 
 def _check_encoding(body: bytes) -> None:
-    """Raise BadRequest if the body is not UTF-8. Decoding does not check this in fields that are only passed on."""
+    """Raise BadRequest if the body is not UTF-8. The JSON decoder does not check this in fields that are passed on."""
     try:
         body.isascii() or body.decode()
     except UnicodeDecodeError as error:
@@ -104,7 +104,7 @@ def _check_encoding(body: bytes) -> None:
 
 
 def _decode(body: bytes) -> tuple[RequestFields, dict[str, msgspec.Raw]]:
-    """Decode the top level of a request; also return the fields that are only passed on."""
+    """Decode the top level of a request. Return the fields to translate, and the fields to pass on unchanged."""
     try:
         known = _KNOWN_REQUEST.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -51,7 +51,7 @@ from tieline.wire.shared.unsupported import placed
 
 T = TypeVar("T")
 Path = tuple[int, ...]
-"""The indices that lead to a block: of its message, in the message's content, and possibly in a tool result."""
+"""The path of a block: the index of its message, its index in the message, and its index in a tool result, if any."""
 
 _HEAD = msgspec.json.Decoder(BlockHead)
 _SOURCE = msgspec.json.Decoder(SourceHead)
@@ -66,7 +66,7 @@ IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 """The media types of images that the API accepts."""
 _NULLS = re.compile(rb":\s*null")
 _ORDER = {ToolResult: 0, ToolCall: 2}
-"""The order of parts in a message that the API accepts: tool results first, calls last."""
+"""The sort keys for the order of parts that the API requires: tool results first, calls last, other parts between."""
 _MISSING = re.compile(r"missing required field `(\w+)`")
 
 
@@ -80,7 +80,7 @@ def content_parts(content: str | list[Raw] | None, message: int) -> tuple[Part, 
 
 
 def is_standard(role: str, parts: Sequence[Part], text: bytes) -> bool:
-    """Return whether the API accepts a message unchanged; `text` is its JSON, `parts` are its parsed blocks."""
+    """Return whether the API accepts a message unchanged. `text` is its JSON, `parts` are its parsed blocks."""
     if not parts or _NULLS.search(text) or (role == "system" and any(type(part) is not Text for part in parts)):
         return False
     order = [_ORDER.get(type(part), 1) for part in parts]
@@ -119,7 +119,7 @@ def text_part(block: TextBlock) -> Text:
 
 
 def meta_of(cache_control: Any, own: Mapping[str, Any]) -> Meta:
-    """Return the `meta` of a part: members that only this protocol has, and the cache mark, which all codecs use."""
+    """Return the `meta` of a part: the cache mark, which all codecs use, and members specific to this protocol."""
     if not own:
         return {"cache_control": cache_control} if cache_control else NO_META
     return {"cache_control": cache_control, PROTOCOL: own} if cache_control else {PROTOCOL: own}
@@ -140,12 +140,12 @@ def parse(decoder: msgspec.json.Decoder[T], data: bytes | Raw, at: str = "") -> 
 
 
 def required(param: str) -> BadRequest:
-    """Return the error for a missing field."""
+    """Return the error for a missing field, whose path is `param`."""
     return BadRequest(f"`{param}`: field required", param)
 
 
 def unexpected(param: str, expected: str, got: str) -> BadRequest:
-    """Return the error for a value that is not one of the expected ones."""
+    """Return the error for a field whose value `got` is not one of the expected values. `param` is its path."""
     return BadRequest(f"`{param}`: expected {expected}, got {got!r}", param)
 
 
@@ -175,9 +175,9 @@ def _part(raw: Raw, path: Path) -> Part:
 
 
 def _known(raw: Raw, path: Path, kinds: frozenset[str]) -> KnownBlock | str:
-    """Return the decoded block, or only its type if the gateway does not know such blocks.
+    """Return the decoded block, or only its type if the block cannot be decoded.
 
-    Raise BadRequest for an invalid block whose type is in `kinds`.
+    Raise BadRequest if a block cannot be decoded although its type is in `kinds`.
     """
     try:
         return _BLOCK.decode(raw)
@@ -224,7 +224,7 @@ def _foreign(raw: Raw, kind: str, path: Path) -> Part:
 
 
 def _as_text(raw: Raw, kind: str) -> Text | None:
-    """Return a search result or document as text, with the block's JSON in `meta`; None if it has other content."""
+    """Return a search result or document as text, with the block's JSON in `meta`; None for any other block."""
     if kind not in ("search_result", "document"):
         return None
     try:

@@ -65,7 +65,7 @@ _STOP_SEQUENCE = StopReason.STOP_SEQUENCE  # cached: enum attribute lookup is sl
 
 
 class OpenBlock:
-    """The state of a block that has started but not stopped, apart from the text that was already emitted."""
+    """The state of a block that has started but not stopped. It does not contain text that was already emitted."""
 
     __slots__ = (
         "accepts",
@@ -92,11 +92,11 @@ class OpenBlock:
         """The members of a compaction block, collected from its deltas."""
         self.accepts = _KIND_OF[type(part)]
         self.held: list[str] | None = None
-        """Input that cannot be emitted before it is complete; None if input is emitted as it arrives."""
+        """The deltas of an input that must be complete before it is emitted; None if input is emitted as it arrives."""
         self.doubtful = False
         """Whether the block may turn out not to be a real call. If so, no part has been started for it yet."""
         self.has_strays = False
-        """Whether the block received text of another kind, for which a separate part was started."""
+        """Whether the block received text of another kind. A separate part was started for that text."""
 
 
 _TEXT_FIELD = {"text": "text", "thinking": "thinking", "input": "partial_json"}
@@ -104,7 +104,7 @@ _KIND_OF: dict[type, str] = {Text: "text", Thinking: "thinking", ToolCall: "inpu
 
 
 class ResponseReader(StreamReader):
-    """Translates one answer into the events of one leg; all data after its ending is ignored.
+    """Translates one answer into the events of one leg. All data after the end of the answer is ignored.
 
     `fallback_id` and `model` are used if the answer itself has no id or no model name.
     """
@@ -127,14 +127,14 @@ class ResponseReader(StreamReader):
         self._opened = 0
         """The number of blocks that have started."""
         self._calls: dict[str, tuple[str, str] | None] = {}
-        """The calls so far, by id: the name and arguments of a complete call, None for an incomplete one."""
+        """The calls in the answer, by id: the name and arguments of a complete call, None for an incomplete one."""
         self._message_id: str | None = None
         self._usage = self._usage_emitted = NO_USAGE
         self._stop = DeltaIn()
         self._mistyped: dict[str, None] = {}
         """The paths of the values that have the wrong type, in order of appearance."""
         self._is_standard_input = call_blocks.is_empty_input
-        """A function that returns whether the input in a tool_use block has the standard form for this answer."""
+        """A function that checks the input at the start of a tool_use block: empty in a stream, otherwise an object."""
 
     def read_whole(self, body: bytes) -> list[Event]:
         """Return the events of a non-streaming answer."""
@@ -180,7 +180,7 @@ class ResponseReader(StreamReader):
                 pass  # pings and unknown events
 
     def _decode(self, decoder: msgspec.json.Decoder[T], data: bytes) -> T:
-        """Decode JSON from the upstream. Values of the wrong type are tolerated and noted at the end of the answer."""
+        """Decode JSON from the upstream. Tolerate values of the wrong type, and record their paths for notes."""
         try:
             return decoder.decode(data)
         except (ValueError, RecursionError):
@@ -223,7 +223,7 @@ class ResponseReader(StreamReader):
             self._note("inferred_start", "the answer started without message_start")
 
     def _update_ending(self, delta: DeltaIn, usage: UsageIn | None) -> None:
-        """Record the ending and usage in a message_delta. A later one overrides only the members that it has."""
+        """Record the ending and usage in a message_delta. A later one overrides only the members that it contains."""
         if usage is not None:
             self._usage = _merge_usage(usage, self._usage)
         stop = self._stop
@@ -258,7 +258,7 @@ class ResponseReader(StreamReader):
                 self._parts.add(index, text)
 
     def _is_repeated(self, index: int, block: BlockIn) -> bool:
-        """Return whether `block` starts the open call at this index a second time, before any input."""
+        """Return whether `block` repeats the start of the call at this index, which has received no input yet."""
         known = self._blocks[index]
         return (
             isinstance(known.part, ToolCall)
@@ -324,7 +324,7 @@ class ResponseReader(StreamReader):
                 return Foreign(protocol=PROTOCOL, kind=kind, json="")
 
     def _add_delta(self, index: int, delta: DeltaIn) -> None:
-        """Add a delta to its block. Read all of its members: some deltas contain both thinking and a signature."""
+        """Add all members of a delta to its block, because some deltas contain both thinking and a signature."""
         block = self._blocks.get(index)
         if delta.text:
             if block is not None and block.accepts == "text":
@@ -350,7 +350,7 @@ class ResponseReader(StreamReader):
                 block.citations.append(text_of(delta.citation))
 
     def _learn(self, raw: bytes, event: StreamEvent, delta: DeltaIn) -> None:
-        """Learn the delta frame of this block from one of its deltas, if the delta contains nothing but text."""
+        """Learn the delta frame of a block from `raw`, the frame of one of its deltas, if it contains only text."""
         index, frame = event.index, self._frame
         block = self._blocks.get(index)
         if block is None or block.held is not None or frame.key is not None:
@@ -372,9 +372,9 @@ class ResponseReader(StreamReader):
             block.held.append(text)
 
     def _stray(self, index: int, part: Text | Thinking) -> Hashable:
-        """Return the key of a part for text that arrived without a block, or in a block of another kind.
+        """Return the key of the part for text that arrived outside of any block, or in a block of another kind.
 
-        The part is started if necessary.
+        If there is no such part yet, start it with `part`.
         """
         block = self._blocks.get(index)
         if block is None:
@@ -484,7 +484,7 @@ def read_reply(
 
 
 def _is_plain_delta(index: int, kind: str | None, field: str, block: bytes) -> bool:
-    """Return whether a block of the stream is a delta of this kind with nothing but TRIAL in `field`."""
+    """Return whether a server-sent event is a delta of this kind that contains only the text TRIAL, in `field`."""
     event = SseReader().event(block)
     delta = DeltaIn(type=kind)
     setattr(delta, field, TRIAL)
@@ -493,7 +493,7 @@ def _is_plain_delta(index: int, kind: str | None, field: str, block: bytes) -> b
 
 
 def _merge_usage(usage: UsageIn, so_far: Usage = NO_USAGE) -> Usage:
-    """Return the larger of the two values for each count. Counts are cumulative, and events may omit some of them."""
+    """Merge two usages: take the larger value of each count. Counts are cumulative, and events may omit some counts."""
     fresh, output = usage.input_tokens or 0, usage.output_tokens or 0
     cached, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
     details = usage.output_tokens_details

@@ -1,8 +1,8 @@
 """The JSON structures of the Messages API, with the fields that the gateway reads or writes.
 
-The blocks of a request are used for both roles: they are decoded from a client's request and encoded for an upstream.
-Values that are only passed on are `Raw`, so that they stay unchanged. An absent Raw field is `ABSENT`, never None, so
-that `omit_defaults` omits it.
+The structs for the blocks of a request are used in both roles of the gateway: to decode a client's request, and to
+encode a request for an upstream. Values that are only passed on are `Raw`, so that they stay unchanged. An absent Raw
+field is `ABSENT`, never None, so that `omit_defaults` omits it.
 """
 
 from typing import Any
@@ -191,7 +191,7 @@ class OutputConfig(Struct):
 
 
 class RequestFields(Struct, kw_only=True):
-    """The fields of a request that are translated. Long ones are Raw and decoded later, because they may be cached."""
+    """The fields of a request that are translated. Long fields are Raw, and decoded only if they are not cached."""
 
     messages: list[Raw]
     model: str | None = None
@@ -235,7 +235,7 @@ class AddedTool(Struct, frozen=True):
 
 
 class Addition(Struct):
-    """A block that makes a tool available from this point of the conversation on."""
+    """A block in a system message that makes a tool available for the rest of the conversation."""
 
     tool: AddedTool = AddedTool()
 
@@ -260,7 +260,7 @@ class UsageIn(Struct):
 
 
 class BlockIn(Struct):
-    """A block of an answer, of any type, with the fields that are translated."""
+    """A block of any type in an answer, with the fields that are translated."""
 
     type: str = ""
     text: str | None = None

@@ -1,4 +1,4 @@
-"""Request structured output, with the API's own `format` or with an instruction in the system prompt."""
+"""Request structured output: with `output_config.format` of the API, or with an instruction in the system prompt."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ _UNKNOWN_KEYWORDS = frozenset(
 
 
 def instructions(output: OutputFormat, dialect: Dialect, notes: list[Note]) -> list[TextBlock]:
-    """Return the instructions to add to the system prompt; none if the API's own `format` is used."""
+    """Return the instructions to add to the system prompt; none if `output_config.format` is used instead."""
     if output.schema is not None and dialect.structured_output:
         return []
     notes.append(
@@ -50,7 +50,7 @@ def output_config(request: Request, dialect: Dialect, effort: str | None, notes:
 
 
 def _fitting(output: OutputFormat, notes: list[Note]) -> bytes:
-    """Return the schema in a form that the API accepts: without limits, and without additional properties."""
+    """Return the schema in a form that the API accepts: without limits on values, and with no additional properties."""
     schema = decode_any(output.schema or b"{}")
     dropped: set[str] = set()
     stack = [schema]
@@ -75,7 +75,7 @@ def _fit(node: dict[str, Any], dropped: set[str]) -> None:
 
 
 def _below(node: dict[str, Any]) -> list[Any]:
-    """Return the subschemas of a schema; `prefixItems` and unions are returned as lists."""
+    """Return the schemas directly inside a schema. Those in `prefixItems` or in a union are returned as a list."""
     named = [node[word] for word in ("properties", "$defs", "definitions") if isinstance(node.get(word), dict)]
     below = [schema for schemas in named for schema in schemas.values()]
     return below + [node[word] for word in ("items", "prefixItems", "anyOf", "oneOf", "allOf") if word in node]

@@ -1,8 +1,8 @@
 """The thinking in a request: its settings, and the earlier thinking in the history.
 
-The API verifies earlier thinking by its signatures, and requires either all thinking of a turn or none. A series of
-tool calls belongs to one turn. If one thinking block of a turn cannot be sent, all thinking in the history up to the
-end of that turn is removed.
+The API verifies earlier thinking by its signatures. For each turn, it requires either all of the thinking or none. All
+calls that follow the same user message belong to one turn. If a thinking block cannot be sent, all thinking in the
+history up to the end of its turn is removed.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _TOP_P_WHEN_THINKING = 0.95
 
 
 class ThinkingSettings(Struct, frozen=True):
-    """The settings for thinking in an upstream's request: `config` is its member `thinking`."""
+    """The settings for thinking in a request to an upstream. `config` is the member `thinking` of the request."""
 
     on: bool = False
     config: Any = None
@@ -60,7 +60,7 @@ def is_unsigned(message: Message) -> bool:
 
 
 class Past(Struct):
-    """A conversation. The thinking in its first `stripped` messages is removed."""
+    """The earlier messages of a conversation. The thinking in the first `stripped` messages is removed."""
 
     messages: Sequence[Message]
     stripped: int
@@ -97,7 +97,7 @@ def _begins_with_thinking(message: Message) -> bool:
 
 
 def settings(request: Request, dialect: Dialect, max_tokens: int, past: Past, notes: list[Note]) -> ThinkingSettings:
-    """Return the settings for thinking that the API accepts for this request. Add a note about each change."""
+    """Return settings for thinking that the API accepts for this request. Add a note for each changed setting."""
     reasoning = request.reasoning
     if dialect.thinking == "off":
         if reasoning.mode in ("budget", "adaptive"):
@@ -141,7 +141,7 @@ def _effort(reasoning: Reasoning, dialect: Dialect, mode: str | None, notes: lis
 
 
 def _budget(reasoning: Reasoning, max_tokens: int, notes: list[Note]) -> int:
-    """Return the thinking budget, which is less than max_tokens; 0 if max_tokens is too small for any."""
+    """Return the thinking budget, which must be less than max_tokens; 0 if max_tokens is too small for any budget."""
     wanted = reasoning.budget or BUDGETS.get(reasoning.effort or "medium", BUDGETS["medium"])
     if max_tokens <= MIN_BUDGET:
         return 0

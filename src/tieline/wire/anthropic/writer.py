@@ -1,9 +1,10 @@
 """Write the events of a leg as an answer of the Messages API: a stream, or one body.
 
-Blocks are numbered here; parts that this protocol cannot express have no number. The input of a tool is never sent in
-content_block_start, because many clients read it only from deltas. It is always an object, because clients parse it.
+The writer numbers the blocks; parts that this protocol cannot express have no number. The input of a tool call is never
+sent in content_block_start, because many clients read it only from deltas. It is always a JSON object, because clients
+expect one.
 
-Frames of an upstream of the same protocol are written unchanged (see `model.source`), if their meaning is unchanged.
+Frames from an upstream of the same protocol are copied (see `model.source`), unless the gateway changed their meaning.
 """
 
 from collections.abc import Sequence
@@ -83,9 +84,9 @@ class ResponseWriter:
         self._is_call = False
         """Whether the open block is a tool call."""
         self._prefix: bytes | None = None
-        """The bytes to write before the text of a delta; None if text is held until the part is complete."""
+        """The bytes to write before the text of a delta; None if text is held back until the part is complete."""
         self._probed: str | None = None
-        """The beginning of a call's arguments while it is not known whether they are an object; otherwise None."""
+        """The beginning of a call's arguments, until it is known whether they are an object; None after that."""
         self._refused = False
         """Whether the answer contains a refusal as text."""
         self._model = ""
@@ -99,7 +100,7 @@ class ResponseWriter:
         return b"".join(map(self.write, batch))
 
     def _may_copy(self, batch: Sequence[Event]) -> bool:
-        """Return whether the frames of a batch may be copied. Those of a call that must be buffered may not."""
+        """Return whether the upstream's frames may be copied. Frames of calls that must be buffered may not."""
         if not self._buffered:
             return True
         return not self._is_call and not any(
@@ -107,7 +108,7 @@ class ResponseWriter:
         )
 
     def _copy(self, batch: Sequence[Event], source: AnswerSource) -> bytes:
-        """Return the frames of a batch, and update the state as if its events had been written."""
+        """Return the upstream's frames of a batch, and update the writer's state as if it had written the events."""
         for event in batch:
             if type(event) is not PartDelta or self._probed is not None:
                 self.write(event)
@@ -149,9 +150,10 @@ class ResponseWriter:
                 assert_never(event)
 
     def _begin(self) -> bytes:
-        """Return message_start if it was not sent yet.
+        """Return message_start; empty if it was already sent.
 
-        It is delayed until the event after Started, because that event may be the usage that message_start contains.
+        It is delayed until the event after Started, because that event may be the usage, which message_start should
+        contain.
         """
         started, self._started = self._started, None
         if started is None:
@@ -189,9 +191,9 @@ class ResponseWriter:
         return _event(b"content_block_start", encode(start))
 
     def _hold(self, text: str) -> bytes:
-        """Hold text of a call's arguments until they are known to be an object; then return all of it as a delta.
+        """Hold back the arguments of a call until they are known to be an object; then return them as a delta.
 
-        Arguments that are not an object are held until the end of the call and converted to one.
+        Arguments that are not an object are held back until the end of the call, and then converted to an object.
         """
         if self._prefix is None or self._probed is None:
             return b""
@@ -265,14 +267,15 @@ def _message(
 
 
 def _with_prefix(message_id: str) -> str:
-    """Return the id of a message with the prefix of this API, which is added if it is missing."""
+    """Return the id of a message. Add the prefix that ids have in this API if it is missing."""
     return message_id if message_id.startswith(_PREFIX) else _PREFIX + message_id
 
 
 def _stop_fields(finished: Finished, refused: bool) -> dict[str, Any]:
     """Return the members that describe the ending.
 
-    If the answer contains a refusal as text (`refused`), the stop reason is refusal, as this protocol expects.
+    `refused` says whether the answer contains a refusal as text. If so, the stop reason is `refusal`, as this protocol
+    requires.
     """
     own = finished.meta.get(PROTOCOL, {})
     reason = StopReason.REFUSAL if refused and finished.reason is StopReason.END_TURN else finished.reason
@@ -326,9 +329,9 @@ def _call_block(part: ToolCall, arguments: bytes) -> ToolUseBlock:
 
 
 def _input(part: ToolCall) -> str:
-    """Return the complete input of a call as JSON text of an object.
+    """Return the complete input of a call as the JSON text of an object.
 
-    Arguments that start like an object are returned unchanged, even if they are cut off.
+    Arguments that start like an object are returned unchanged, even if they are incomplete.
     """
     if part.freeform:
         return encode({"input": part.arguments}).decode()
