@@ -1,4 +1,4 @@
-"""Compressed storage for bytes that a waiting run must keep but rarely needs."""
+"""Compressed storage for bytes that a run must keep, but rarely needs, while it waits."""
 
 import zlib
 
@@ -31,5 +31,5 @@ class CompressedBytes:
 
     @property
     def size(self) -> int:
-        """The number of bytes currently in memory: compressed after `pack`, original after `read`."""
+        """The current size in memory in bytes: the compressed size after `pack`, the original size after `read`."""
         return len(self._data)

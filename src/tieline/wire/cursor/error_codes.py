@@ -1,6 +1,6 @@
-"""Tables of Cursor's errors: every known number, phrase and code, with Tieline's error code and advice for the user.
+"""Tables of Cursor's errors. They map each known number, phrase and code to Tieline's error code and advice for users.
 
-The choice of errors to retry follows Cursor's own client, as far as its behaviour is known.
+As far as the behaviour of Cursor's own client is known, the same errors are retried.
 """
 
 from typing import NamedTuple
@@ -18,9 +18,9 @@ class ErrorMeaning(NamedTuple):
 
 
 REFUSED = "cursor_refused"
-"""The code of a refusal whose reason is given only in the service's message."""
+"""Tieline's code for a refusal whose reason is known only from the text of the service's message."""
 TRY_AGAIN = "cursor_try_again"
-"""The code of a refusal for which the service says that a retry may help."""
+"""Tieline's code for a refusal after which, according to the service, a retry may help."""
 
 OUTDATED = ErrorMeaning(
     "bad_request",
@@ -173,7 +173,7 @@ BY_ERROR: dict[int, ErrorMeaning] = {
 """The meanings of errors, by the number in the error's details."""
 
 VAGUE = frozenset((13, 28, 29, 36, 38, 41, 52, 57, 59))
-"""Numbers that the service uses for several errors. For these, phrases in the message take precedence."""
+"""Numbers that the service uses for several errors. For these errors, phrases in the message take precedence."""
 
 BY_NAME = {
     "BAD_API_KEY": 1,
@@ -227,7 +227,7 @@ BY_NAME = {
     "SLOW_POOL": 63,
     "UNSUPPORTED_REGION": 64,
 }
-"""The keys of `BY_ERROR` by name, for responses that lack the binary form of the error's details."""
+"""Numbers of errors (keys of `BY_ERROR`), by name. Error details in JSON may contain the name instead of the number."""
 
 BY_WORDS: tuple[tuple[str, str, ErrorMeaning], ...] = (
     ("", "update required", OUTDATED),
@@ -258,7 +258,7 @@ BY_WORDS: tuple[tuple[str, str, ErrorMeaning], ...] = (
     ("", "too many requests", RATE_LIMITED),
     ("not_found", "model", NO_MODEL),
 )
-"""Connect code, lower-case phrase in the message, and meaning. The first match counts; an empty code matches any."""
+"""Connect code (empty for any), lower-case phrase in the message, and meaning. The first match counts."""
 
 BY_CODE: dict[str, ErrorMeaning] = {
     "unauthenticated": UNAUTHENTICATED,

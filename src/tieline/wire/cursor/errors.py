@@ -43,7 +43,7 @@ Pairs = Sequence[tuple[str, str]]
 
 _ERROR_DETAILS = "aiserver.v1.ErrorDetails"
 _MAX_BODY = 20_000
-"""The maximum number of bytes of a response body that are searched for an error."""
+"""The number of bytes at the start of a response body that are searched for an error."""
 _MAX_MESSAGE = 2_000
 """The maximum number of characters of the service's message that are passed on to the client."""
 _EMPTY_MESSAGES = ("", "error", "internal error", "unknown error")
@@ -93,9 +93,9 @@ _DEBUG = msgspec.json.Decoder(_Debug)
 def read_end(payload: bytes, *, has_begun: bool = False) -> Failed | None:
     """Return the error in the JSON that ends a stream, or None if the stream ended without an error.
 
-    `has_begun` says whether the model has already written something. If it has, `resource_exhausted` without a message
-    is read as a temporary shortage; otherwise the conversation may be one that can no longer be continued. As in
-    Cursor's own client, a payload that is not a JSON object counts as an error.
+    `has_begun` says whether the model has already written something. It decides the meaning of `resource_exhausted`
+    without a message: if true, the service is temporarily short of capacity; if false, the conversation may be one that
+    can no longer be continued. As in Cursor's own client, a payload that is not a JSON object counts as an error.
     """
     try:
         end = read(_END, payload)
@@ -140,7 +140,7 @@ def read_status(status: int, body: bytes, headers: Pairs = ()) -> Failed:
 
 
 def _misdirected(status: int, location: str) -> str:
-    """Describe a redirect for an error message. Omit the path and the query, which may contain a token."""
+    """Describe an unexpected redirect, for an error message. Omit its path and query, which may contain a token."""
     place = urlsplit(location).netloc if location else ""
     return f"status {status}, a redirect to {place}" if place else f"status {status}"
 
@@ -154,7 +154,7 @@ def read_strays(data: bytes) -> Failed:
 
 
 def incomplete(how: str) -> Failed:
-    """Return the error for a stream that ended before the turn did. `how` describes the cause in the message."""
+    """Return the error for a stream that ended before the turn was over. `how` is the cause, for the message."""
     return _spelled(INCOMPLETE, "", how=how)
 
 
@@ -205,7 +205,7 @@ def _spelled(
 
 
 def _read_body(body: bytes) -> _ReportedError:
-    """Read the error in a response body: JSON as at the end of a stream, a bare JSON error, or other text."""
+    """Read the error in a response body: JSON of the form that ends a stream, a JSON error alone, or other text."""
     try:
         end = read(_END, body)
         return _read_error(end.error or read(_ERROR, body))
@@ -256,7 +256,7 @@ def _in_details(value: bytes) -> _ReportedError | None:
 
 
 def _in_debug(json: bytes) -> _ReportedError | None:
-    """Parse error details from their JSON form, which is read if the binary form is missing."""
+    """Parse error details from their JSON form. It is used only if the binary form is missing."""
     try:
         debug = read(_DEBUG, json)
     except Malformed:
@@ -275,7 +275,7 @@ def _joined(title: str, detail: str) -> str:
 
 
 def _clear(message: str) -> str:
-    """Strip a message; return an empty string if it is a placeholder such as `internal error`."""
+    """Remove white space around a message. Return an empty string for a placeholder such as `internal error`."""
     return "" if message.strip().lower().rstrip(".") in _EMPTY_MESSAGES else message.strip()
 
 

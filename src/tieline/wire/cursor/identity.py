@@ -1,4 +1,4 @@
-"""The headers that a Cursor client sends with each kind of call, including an optional checksum.
+"""The headers that a Cursor client sends with each kind of API call, including an optional checksum.
 
 There are two profiles: Cursor's terminal CLI, which is the default, and its SDK. The service raises the minimum client
 version from time to time, so the version is a setting.
@@ -33,8 +33,8 @@ def _check(*values: str) -> None:
 class Checksum(Value):
     """Settings for the `x-cursor-checksum` header.
 
-    Style `editor` computes it from machine ids, as Cursor's editor does. If `machine_id` is empty, both ids are derived
-    from the token. Style `token` computes it from the token alone.
+    With the style `editor`, the checksum is computed from machine ids, as in Cursor's editor. If `machine_id` is empty,
+    the machine ids are derived from the token. With the style `token`, it is computed from the token alone.
     """
 
     style: Literal["editor", "token"] = "editor"
@@ -146,7 +146,7 @@ def unary_headers(
 
 
 def newest_version(names: Iterable[str]) -> str:
-    """Return the newest installed version of the CLI, or `CLI_VERSION` if that is newer.
+    """Return the newest installed version of the CLI, or `CLI_VERSION` if it is newer than all of them.
 
     `names` are the names of directories with installed versions. Names that are not versions are ignored.
     """
@@ -158,7 +158,7 @@ _VERSION = re.compile(r"20\d\d\.\d\d\.\d\d-[0-9a-f]{7,12}")
 
 
 def is_ghost(privacy_mode: int | None) -> bool:
-    """Return whether `x-ghost-mode` is true for an account's privacy mode; an unknown mode counts as private."""
+    """Return the value of `x-ghost-mode` for an account's privacy mode. An unknown mode counts as private."""
     return privacy_mode not in _NOT_PRIVATE
 
 
@@ -175,10 +175,10 @@ def checksum(settings: Checksum, token: str, now_ms: int) -> str:
 
 
 def stamp(moment: int, *, is_wrapped: bool) -> str:
-    """Encode a time in units of 1000 seconds as eight base64 characters.
+    """Encode `moment`, a time in units of 1000 seconds, as eight base64 characters.
 
-    With `is_wrapped`, the first two bytes repeat the last two, as in Cursor's editor, where JavaScript's 32-bit shifts
-    wrap around. Other clients write all six bytes of the number.
+    If `is_wrapped` is true, the first two bytes repeat the last two, as in Cursor's editor, where JavaScript's 32-bit
+    shifts wrap around. Other clients encode all six bytes of the number.
     """
     raw = (moment & 0xFFFF_FFFF_FFFF).to_bytes(6, "big")
     if is_wrapped:

@@ -1,7 +1,7 @@
 """Parse the service's lists of models.
 
-There are two lists: the models that the account may use, and a catalogue with context sizes and parameters. Both come
-as protobuf or as JSON.
+There are two lists: the models that the account may use, and a catalogue with context sizes and parameters. The service
+sends each list as protobuf or as JSON.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,9 +19,9 @@ from tieline.wire.cursor._pb.agent_pb2 import GetUsableModelsResponse
 from tieline.wire.cursor._pb.aiserver_pb2 import AvailableModel, AvailableModelsResponse, ModelVariant
 
 AUTO = "auto"
-"""Tieline's name for the model that the service chooses."""
+"""Tieline's name for the choice to let the service select a model."""
 DEFAULT = "default"
-"""The service's name for the model that Tieline calls `AUTO`."""
+"""The service's own name for `AUTO`."""
 
 M = TypeVar("M", bound=Message)
 
@@ -58,7 +58,7 @@ class CursorModel(Value):
 
 
 def unlisted(name: str) -> ModelInfo:
-    """Return a model of which only the name is known."""
+    """Return the description of a model that is not in the lists, so that only its name is known."""
     return CursorModel(id=name).info()
 
 
@@ -133,7 +133,7 @@ def _parameters(variants: Iterable[ModelVariant]) -> dict[str, tuple[str, ...]]:
 
 
 def _read(body: bytes, into: M) -> M:
-    """Parse a response body into `into`. A body that begins with a brace is JSON; any other body is protobuf."""
+    """Parse a response body into the message `into`. A body that begins with a brace is JSON, any other is protobuf."""
     try:
         if body[:1] == b"{":
             return json_format.Parse(body, into, ignore_unknown_fields=True)

@@ -1,7 +1,7 @@
 """Convert JSON to `google.protobuf.Value` and back.
 
-A Value has no integers, and its objects have no order. The conversion back to JSON turns whole numbers into ints and
-sorts the names of each object, so that equal arguments always give the same text.
+A Value has no integers, and the members of its objects have no order. The conversion back to JSON turns whole numbers
+into ints and sorts the members of each object by name, so that equal arguments always give the same text.
 """
 
 import math
@@ -41,7 +41,7 @@ def is_deep(schema: bytes) -> bool:
 
 
 def from_value(value: Value, depth: int = 100) -> Any:
-    """Convert a Value to JSON that can be encoded.
+    """Convert a Value to Python objects that can be encoded as JSON.
 
     Unset values, NaN and infinity become null, and so do objects and lists nested deeper than `depth`.
     """

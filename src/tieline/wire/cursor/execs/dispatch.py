@@ -1,13 +1,13 @@
-"""Dispatch execs: turn each into a call to one of the client's tools, or into an immediate reply.
+"""Dispatch execs: turn each into a call to one of the client's tools, or answer it at once.
 
-An exec either becomes a call to one of the client's tools (`receive` returns the call, `answer` takes its result) or is
-answered at once: with a typed refusal if the client has no tool for it, or with an exception if its kind is unknown.
-Every exec is answered, and none is reported as done unless it was.
+If one of the client's tools fits, the exec becomes a call (`receive` returns the call, `answer` takes its result). If
+none fits, the exec is answered with a typed refusal; if its kind is unknown, with an error message. Every exec is
+answered, and none is reported as done unless it was done.
 
 `PendingCalls` tracks which of these calls the client has seen, and adds the user's text to their results.
 
-An answer identifies its exec only by number. The number may be 0, and may be reused. A `stream_close` follows each
-answer.
+An answer identifies its exec only by a number, which may be 0 and which the service may reuse. Each answer is followed
+by a `stream_close`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,7 +50,7 @@ from tieline.wire.shared.json import encode
 MAX_PENDING = 1024
 """The maximum number of execs that wait for the client at the same time."""
 _TAKES_USER_TEXT = frozenset(("mcp_args", "shell_args", "shell_stream_args"))
-"""Kinds of exec whose result is text for the model. In other results, the user's text would end up in file contents."""
+"""The kinds of execs whose result can include the user's text. In other results, it could end up in a file."""
 
 
 class _PendingExec(NamedTuple):
@@ -66,8 +66,8 @@ class _PendingExec(NamedTuple):
 class ExecDispatcher:
     """Turns the execs of one run into calls to the client's tools, and builds the answers to the service.
 
-    `mint` returns a new call id and `clock` the time in seconds; `workspace` is the directory in which the client
-    works.
+    `mint` returns a new call id, and `clock` returns the time in seconds. `workspace` is the client's working
+    directory.
     """
 
     def __init__(
@@ -127,9 +127,9 @@ class ExecDispatcher:
         return call_id
 
     def confirm_abort(self, exec_id: int) -> Sequence[AgentClientMessage]:
-        """Return the messages that confirm the abort of an exec to the service; call this before `abort`.
+        """Return the messages that confirm to the service that an exec was aborted. Call this before `abort`.
 
-        A shell command is reported as killed. For an exec that is not pending, there are no messages.
+        A shell command is reported as killed. If the exec is not pending, return no messages.
         """
         call_id = self._call_of(exec_id)
         if call_id is None:
@@ -167,7 +167,10 @@ class ExecDispatcher:
         return plan(kind, args, self._toolset)
 
     def _typed_in(self, shell_id: int, chars: str) -> CallPlan | None:
-        """Return a call that writes to a command in the background; None if the command or a tool for it is missing."""
+        """Return a call that writes `chars` to the input of a command in the background.
+
+        Return None if the command is unknown or no tool can do this.
+        """
         session = self._shells.session(shell_id)
         if session is None:
             return None
@@ -193,7 +196,7 @@ class ExecDispatcher:
 
 
 class SentResults(NamedTuple):
-    """The messages that answer calls, and whether one of the results could carry the user's text."""
+    """The messages that send the results of calls, and whether the user's text could be added to one of the results."""
 
     messages: Sequence[AgentClientMessage]
     took_text: bool
@@ -205,7 +208,7 @@ class PendingCalls:
     def __init__(self, execs: ExecDispatcher) -> None:
         self._execs = execs
         self._kinds: dict[str, str] = {}
-        """The kinds of the execs behind the calls, by call id."""
+        """The kind of the exec that caused each call, by call id."""
         self._unanswered: set[str] = set()
         self._late: set[str] = set()
 
@@ -213,12 +216,12 @@ class PendingCalls:
     def unanswered(self) -> frozenset[str]:
         """The ids of calls that the client has seen but not answered.
 
-        Aborted calls are included, because the client may run them nevertheless.
+        Calls that the service has aborted are included, because the client may still run them.
         """
         return frozenset(self._unanswered)
 
     def add(self, call_id: str, kind: str, *, in_leg: bool) -> None:
-        """Record a call for an exec of this kind. A call made between two legs reaches the client with the next leg."""
+        """Record a call for an exec of this kind. If `in_leg` is false, the client receives it with the next leg."""
         self._kinds[call_id] = kind
         (self._unanswered if in_leg else self._late).add(call_id)
 
@@ -230,8 +233,8 @@ class PendingCalls:
     def answer(self, results: Sequence[ToolResult], user_text: str) -> SentResults:
         """Return the messages that send results to the service.
 
-        `user_text` is appended to the last result that can carry text for the model. Results of calls that were aborted
-        or answered before are ignored.
+        `user_text` is appended to the last result to which text for the model can be added. Results of calls that were
+        already aborted or answered are ignored.
         """
         self._unanswered.difference_update(result.call_id for result in results)
         awaited = {result.call_id: result for result in results if result.call_id in self._execs.pending}
@@ -260,7 +263,7 @@ def _with_user_text(result: ToolResult, text: str) -> ToolResult:
 
 
 def _own_tool(args: McpArgs, toolset: ClientToolset) -> CallPlan | None:
-    """Return the call to an offered tool that the model called by name; None if there is no such tool."""
+    """Return the call to the client's tool that the model called by name; None if no such tool was offered."""
     name = toolset.offer.name_of(args)
     if name is None:
         return None
@@ -271,7 +274,7 @@ def _own_tool(args: McpArgs, toolset: ClientToolset) -> CallPlan | None:
 
 
 def _own_tool_result(args: McpArgs, result: ToolResult) -> Sequence[Message]:
-    """Return the result of an offered tool that the model called by name, with texts and images as separate items."""
+    """Convert the result of a tool that the model called by name. Each text and image becomes a separate item."""
     text = text_of(result)
     if is_rejected(text, is_error=result.is_error):
         return rejection("mcp_args", args, unframed(text))
@@ -305,7 +308,7 @@ def _field(kind: str) -> str:
 
 
 def _unknown(exec_id: int, kind: str | None) -> Sequence[AgentClientMessage]:
-    """Answer an exec of an unknown kind with the error of Cursor's own client. The run continues without the exec."""
+    """Answer an exec of an unknown kind with the error that Cursor's own client sends. The run continues."""
     name = "undefined" if kind is None else _camel(kind)
     return _thrown(exec_id, f"No handler found for server message of type {name}")
 

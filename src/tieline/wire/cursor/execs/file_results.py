@@ -1,8 +1,9 @@
 """Typed results of reading, writing and deleting files with the client's tools.
 
-Cursor edits a file by reading and writing all of it. Line numbers or notes that a tool adds would therefore be written
-back, and parts that it omits would be lost. So added text is removed, a file that was shown in part is not overwritten,
-and a tool that reports "unchanged since last read" yields the text of the last read.
+To edit a file, Cursor reads all of it and writes all of it back. Line numbers or notes that the client's tool adds
+would therefore end up in the file, and parts that the tool omits would be lost. So text that the tool added is removed,
+and a file that was shown only in part is not overwritten. If the tool reports that a file is unchanged since the last
+read, the result is the text of the last read.
 """
 
 from collections.abc import Sequence
@@ -16,9 +17,9 @@ from tieline.wire.shared.capabilities import Role
 from tieline.wire.shared.file_text import ShownFile, unwrap
 
 MAX_KEPT = 1 << 20
-"""The maximum number of characters of file contents that are kept in one run."""
+"""The maximum total number of characters in the file contents that one run keeps."""
 MAX_FILES = 4096
-"""The maximum number of reads whose text is kept in one run."""
+"""The maximum number of reads whose result one run keeps."""
 
 _RANGE: frozenset[Role] = frozenset(["start", "range"])
 
@@ -32,7 +33,7 @@ class Extent(NamedTuple):
 
 
 class FileReads:
-    """The files that a run has read: their last texts, and which of them were shown only in part."""
+    """The results of a run's file reads, and the paths of the files that were shown only in part."""
 
     def __init__(self) -> None:
         self._texts: BoundedCache[Extent, kinds.ReadSuccess] = BoundedCache(
@@ -41,11 +42,11 @@ class FileReads:
         self._partial: set[str] = set()
 
     def is_partial(self, path: str) -> bool:
-        """Return whether the last read of the whole file showed only a part of it."""
+        """Return whether the client's tool showed only a part of the file when the whole file was last read."""
         return path in self._partial
 
     def last(self, extent: Extent) -> kinds.ReadSuccess | None:
-        """Return the result of the last read of this range; None if it is not kept."""
+        """Return the result of the last read of this range; None if it was not read or the result was dropped."""
         return self._texts.get(extent)
 
     def keep(self, extent: Extent, success: kinds.ReadSuccess) -> None:
@@ -66,7 +67,8 @@ def read_result(
 ) -> kinds.ReadResult:
     """Return the typed result of a read, and keep it in `reads`.
 
-    `path` is the absolute path of the file. `placed` are the roles for which the client's tool has an argument.
+    `path` is the absolute path of the file. `placed` contains the roles, such as the range of lines, that were passed
+    to the client's tool as arguments.
     """
     image = next((found for part in result.content if (found := image_of(part))), None)
     if image is not None and not result.is_error:
@@ -127,7 +129,7 @@ def _read(args: kinds.ReadArgs, path: str, shown: ShownFile, *, is_cut_by_tool: 
 
 
 def _picked(args: kinds.ReadArgs, lines: Sequence[str]) -> Sequence[str] | None:
-    """Return the requested lines; None for all lines, and also if the range begins after the end of the file."""
+    """Return the requested lines; None if all lines are requested, or if the range begins after the last line."""
     if not args.HasField("offset") and not args.HasField("limit"):
         return None
     start = max(len(lines) + args.offset, 0) if args.offset < 0 else max(args.offset - 1, 0)
@@ -165,7 +167,7 @@ def _written(args: kinds.WriteArgs, path: str) -> kinds.WriteSuccess:
 
 
 def delete_result(path: str, result: ToolResult) -> kinds.DeleteResult:
-    """Return the typed result of deleting the file at an absolute path."""
+    """Return the typed result of a deletion. `path` is the absolute path of the file."""
     outcome = judge(result)
     match outcome.kind:
         case "ok" | "unchanged":

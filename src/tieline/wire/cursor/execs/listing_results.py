@@ -1,7 +1,7 @@
 """Parse a directory tree from the output of a client's tool.
 
-Tools return names, paths, indented or drawn trees, lines in the format of `ls -l`, or JSON. Each line gives the name of
-one entry, its depth, and whether it is a directory.
+Tools return names, paths, trees (indented, or drawn with lines), lines in the format of `ls -l`, or JSON. From each
+line, the name of an entry, its depth, and whether it is a directory are determined.
 """
 
 import re
@@ -125,7 +125,7 @@ def _from_item(item: Any) -> Iterator[_Entry]:
 
 
 def _is_top(entry: _Entry, path: str) -> bool:
-    """Return whether an entry is the listed directory itself, with which some listings begin."""
+    """Return whether an entry is the listed directory itself. Some listings begin with it."""
     return entry.name.rstrip("/") in (path.rstrip("/"), ".") or (
         entry.name.startswith("/") and entry.name.endswith("/") and path.endswith(entry.name.rstrip("/"))
     )

@@ -1,4 +1,4 @@
-"""Replies to execs that need no call to a client's tool: queries about tools, and requests that no client supports."""
+"""Replies to execs that need no tool of the client: questions about tools, and requests that no client supports."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def local_reply(kind: str, args: Any, toolset: ClientToolset) -> Sequence[Messag
 
 
 def unknown_tool(args: kinds.McpArgs, toolset: ClientToolset) -> Sequence[Message]:
-    """Return the reply for a call to a tool that was not offered to the model."""
+    """Return the reply to an exec that calls a tool that was not offered to the model."""
     if args.provider_identifier.casefold() not in ("", PROVIDER):
         servers = [PROVIDER] if toolset.offer.specs else []
         missing = kinds.McpServerNotFound(name=args.provider_identifier, available_servers=servers)
@@ -38,7 +38,8 @@ def unknown_tool(args: kinds.McpArgs, toolset: ClientToolset) -> Sequence[Messag
 def _prechecked(result: Message) -> Callable[[Any, ClientToolset], Sequence[Message]]:
     """Return a handler that always replies with `result`.
 
-    The result is empty and so allows nothing in advance: the client decides when its tool is called.
+    The handler is for execs that ask whether a call is allowed. The result is empty, which allows nothing in advance:
+    the client decides when its tool is called.
     """
     return lambda _args, _toolset: [result]
 
@@ -59,7 +60,7 @@ def _mcp_state(args: kinds.McpStateExecArgs, toolset: ClientToolset) -> Sequence
 
 
 def _resources(args: kinds.ListMcpResourcesExecArgs, toolset: ClientToolset) -> Sequence[Message]:
-    """Reply with an empty list of resources, or with an error if the server is unknown."""
+    """Reply with an empty list of MCP resources, or with an error if the MCP server is unknown."""
     if args.server and not (args.server == PROVIDER and toolset.offer.specs):
         error = kinds.ListMcpResourcesError(error=f'Server "{args.server}" not found')
         return [kinds.ListMcpResourcesExecResult(error=error)]
@@ -86,7 +87,7 @@ def _stdin(args: kinds.WriteShellStdinArgs, _: ClientToolset) -> Sequence[Messag
 
 
 def _words(capability: Capability) -> Callable[[Any, ClientToolset], Sequence[Message]]:
-    """Return a handler that refuses an exec whose arguments are unknown, and suggests a tool with the capability."""
+    """Return a handler for execs with unknown arguments. It refuses, and suggests a tool with this capability."""
 
     def answer(args: Any, toolset: ClientToolset) -> Sequence[Message]:
         tool = next(matching_tools(capability, toolset.tools), None)

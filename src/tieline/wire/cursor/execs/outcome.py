@@ -1,8 +1,8 @@
 """Classify the result of a call by the text that the client's tool returned.
 
-Many clients set no error flag: only the text says that a file is missing or that the user refused the call. Such a
-phrase counts as an error only if the text is short and begins with it. A file is classified as missing only if the text
-clearly says so, because the service may then create the file.
+Many clients set no error flag: only a phrase in the text says that a file is missing or that the user refused the call.
+Such a phrase counts as an error only if the text is short and begins with it. A file is classified as missing only if
+the text clearly says so, because the service may then create the file.
 """
 
 import re
@@ -47,7 +47,7 @@ _REJECTED = re.compile(
     r")",
     re.IGNORECASE | re.DOTALL,
 )
-"""Phrases with which clients report a refusal, and which no command prints."""
+"""Matches phrases with which clients report a refusal, and which no command prints."""
 _REFUSED = re.compile(
     r"(?:error: ?)?(?:the )?(?:user|command|operation|edit|write) (?:has |was )?"
     r"(?:rejected|denied|declined|refused|cancel+ed|did not allow|chose not to)\b",
@@ -105,14 +105,15 @@ def judge(result: ToolResult) -> ToolOutcome:
 def is_rejected(text: str, *, is_error: bool) -> bool:
     """Return whether the text says that the user or one of the client's rules refused the call.
 
-    With `is_error`, phrases that could also be ordinary output count, too.
+    `is_error` says whether the client flagged the result as an error. If so, phrases that could also be ordinary output
+    count, too.
     """
     words = unframed(text)
     return _REJECTED.match(words) is not None or (is_error and _REFUSED.match(words) is not None)
 
 
 def unframed(text: str) -> str:
-    """Return the text without the error tags around it, if any."""
+    """Return the text without the error tags around it, if there are any."""
     frame = _FRAME.fullmatch(text)
     return frame["inner"].strip() if frame else text.lstrip()
 

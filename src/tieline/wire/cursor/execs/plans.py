@@ -1,8 +1,8 @@
 """Plan the call to a client's tool for each kind of exec.
 
-The tool is chosen by its capability, and its arguments are spelled as its schema requires. If none of the client's
-tools fits, the exec is refused with a text that names a tool to use instead. It is never replaced by a shell command,
-because the user may have different permissions for commands and other tools.
+The tool is chosen by its capability, and its arguments have the names and the form that its schema requires. If none of
+the client's tools fits, the exec is refused, and the refusal names a tool to use instead. An exec is never replaced by
+a shell command, because the user may have different permissions for commands and other tools.
 """
 
 import re
@@ -71,7 +71,7 @@ class ClientToolset:
         self.workspace = workspace
 
     def fit(self, capability: Capability, wanted: Wanted) -> FittedCall | None:
-        """Return a client's tool with this capability, and arguments with the wanted values; None if no tool fits."""
+        """Choose a client's tool with this capability, and build its arguments from `wanted`; None if no tool fits."""
         return fit_call(capability, self.tools, wanted)
 
     def is_here(self, path: str) -> bool:
@@ -79,7 +79,7 @@ class ClientToolset:
         return (path.rstrip("/") or path) in ("", ".", self.workspace.rstrip("/") or self.workspace)
 
     def absolute(self, path: str) -> str:
-        """Return a path as an absolute path; unchanged if the workspace is unknown."""
+        """Make a path in the workspace absolute. If the workspace is unknown, return the path unchanged."""
         if not self.workspace or is_absolute(path):
             return path
         inside = re.sub(r"^(?:\./)+", "", path)
@@ -101,7 +101,7 @@ class ClientToolset:
 
 
 class CallPlan(NamedTuple):
-    """A call to the client's tool `name`. `placed` are the roles for which the tool has an argument."""
+    """A call to the client's tool `name`. `placed` contains the roles that are passed as arguments."""
 
     name: str
     arguments: str
@@ -111,13 +111,13 @@ class CallPlan(NamedTuple):
 
 
 class ExecRefusal(NamedTuple):
-    """The decision that none of the client's tools can serve an exec. `reason` is written for the model."""
+    """The refusal of an exec, because none of the client's tools fits. `reason` is a text for the model."""
 
     reason: str
 
 
 def plan(kind: str, args: Any, toolset: ClientToolset) -> CallPlan | ExecRefusal | None:
-    """Return the call for an exec, or a refusal if no tool fits; None if the client's tools do not serve this kind."""
+    """Return the call for an exec, or a refusal if no tool fits; None if such execs are not for a client's tool."""
     planner = _PLANNERS.get(kind)
     return planner(args, toolset) if planner else None
 
@@ -153,7 +153,7 @@ def _background(args: kinds.BackgroundShellSpawnArgs, toolset: ClientToolset) ->
 def _timeout(args: kinds.ShellArgs) -> int | None:
     """Return the time in milliseconds after which a command may be killed; None for no limit.
 
-    If the service wants the command to be moved to the background at its timeout, only the hard timeout applies.
+    If the service wants the command to move to the background at its timeout, only the hard timeout limits the command.
     """
     is_soft = args.timeout_behavior == TIMEOUT_BEHAVIOR_BACKGROUND
     millis = args.hard_timeout if is_soft else args.timeout
@@ -203,7 +203,8 @@ def _read(args: kinds.ReadArgs, toolset: ClientToolset) -> CallPlan | ExecRefusa
 def _range(args: kinds.ReadArgs) -> dict[Role, Any]:
     """Return the range of lines to read, by role; empty for the whole file.
 
-    A negative offset counts from the end. No tool supports this, so the whole file is read, and cut later.
+    A negative offset counts from the end of the file. No tool supports this, so the whole file is read, and the
+    requested lines are selected later.
     """
     if args.offset < 0:
         return {}
@@ -235,7 +236,7 @@ def _delete(args: kinds.DeleteArgs, toolset: ClientToolset) -> CallPlan | ExecRe
 
 
 def _ls(args: kinds.LsArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
-    """List a directory with a listing tool, a reading tool that accepts directories, or a glob tool, in this order."""
+    """Plan to list a directory with a listing tool, else a reading tool that accepts directories, else a glob tool."""
     phrase = f"List {args.path or 'the files'}"
     may: dict[Role, Any] = {"ignore": list(args.ignore) or None}
     must, spare = _place(args.path, toolset)
@@ -253,7 +254,7 @@ def _ls(args: kinds.LsArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
 
 
 def _place(path: str, toolset: ClientToolset) -> tuple[dict[Role, Any], dict[Role, Any]]:
-    """Return the path to search as `must` and `spare` values. The workspace itself is passed only if it is required."""
+    """Return the path to search as `must` and `spare` values. The workspace is passed only if a path is required."""
     return ({}, {"path": path or "."}) if toolset.is_here(path) else ({"path": path}, {})
 
 
@@ -301,7 +302,7 @@ def _options(args: kinds.GrepArgs) -> dict[Role, Any]:
 
 
 def _for_lesser_tool(args: kinds.GrepArgs, wanted: Wanted, fitted: FittedCall) -> Wanted:
-    """Return the same search for a tool that lacks some options. The options become part of the pattern or the glob."""
+    """Adapt a search to a tool that lacks some options: the options become part of the pattern or the glob."""
     if args.case_insensitive and not fitted.placed & {"insensitive", "sensitive"}:
         wanted = replace(wanted, must={**wanted.must, "pattern": f"(?i){wanted.must['pattern']}"})
     if args.type and not args.glob and "type" not in fitted.placed:
@@ -310,7 +311,7 @@ def _for_lesser_tool(args: kinds.GrepArgs, wanted: Wanted, fitted: FittedCall) -
 
 
 def glob_of(args: kinds.GrepArgs) -> str:
-    """Return the glob of the files to search, derived from the file type if there is no glob; empty for all files."""
+    """Return the glob for the files to search; empty for all files. Without a glob, the file type determines it."""
     return args.glob or (f"*.{_ENDINGS.get(args.type, args.type)}" if args.type else "")
 
 

@@ -1,4 +1,4 @@
-"""Typed refusals for each kind of exec. The turn continues after a refusal, and the model sees the reason."""
+"""Typed refusals for each kind of exec. The turn continues after a refusal, and the model is told the reason."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -101,7 +101,7 @@ def _shell_stream(done: FinishedExec) -> Sequence[Message]:
 
 
 def _refused(done: FinishedExec) -> str | None:
-    """Return the reason why the client did not run the command; None if it ran it, even if it was interrupted."""
+    """Return the reason why the client did not run the command; None if the command ran, even if it was interrupted."""
     text = text_of(done.result)
     if not is_rejected(text, is_error=done.result.is_error) or text.lstrip().lower().startswith("[request interrupted"):
         return None

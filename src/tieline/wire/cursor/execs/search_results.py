@@ -1,8 +1,8 @@
 """Parse the output of a client's search tool: matching lines, files or counts.
 
 Tools return lines such as `path:line:text`, file names as headings above numbered lines, a list of files, or counts.
-The result has the requested output mode if the output allows it. If it does not (for example, lines were requested, but
-the tool returned only files), the result has the mode of the output, and says so.
+The result has the output mode that the service requested, if the output allows it. If it does not (for example, lines
+were requested, but the tool returned only files), the result has the mode of the output, and names this mode.
 """
 
 import re
@@ -67,11 +67,11 @@ class Search(NamedTuple):
     root: str = ""
     context: bool = False
     glob: str = ""
-    """Only files that match this glob are kept. Empty if the tool itself filtered the files."""
+    """The glob that files must match to be included in the result; empty if the tool itself has filtered the files."""
 
 
 def result(search: Search, text: str) -> kinds.GrepResult:
-    """Return the typed result of a search. `text` is the tool's output; if it cannot be parsed, it becomes an error."""
+    """Convert `text`, the output of a search tool, to a typed result. Text that cannot be parsed becomes an error."""
     shown = read(text, search)
     if shown.files and not _is_path(shown.files[0]):
         return kinds.GrepResult(error=kinds.GrepError(error=text))
@@ -109,7 +109,7 @@ def _counted(lines: Iterable[str], path: str) -> Iterator[tuple[str, int]]:
 
 
 def _hits(lines: Sequence[str], search: Search) -> dict[str, list[SearchHit]]:
-    """Return the found lines by file. The file is named on each line, in a heading above, or by `search.path`."""
+    """Return the lines found, by file. The file is named on each line, in a heading above, or only by `search.path`."""
     named = {found["file"] for line in lines if (found := _MATCH.fullmatch(line)) and not found["file"].isdecimal()}
     hits: dict[str, list[SearchHit]] = {}
     heading = search.path
@@ -127,7 +127,7 @@ def _hits(lines: Sequence[str], search: Search) -> dict[str, list[SearchHit]]:
 
 
 def _beside(line: str, named: Container[str]) -> tuple[str, SearchHit] | None:
-    """Parse a context line of the form `path-line-text`; None if its path is not one of the `named` files."""
+    """Parse a context line of the form `path-line-text`. Return None if its path is not in `named`."""
     for found in re.finditer(r"-(\d{1,9})-", line[:2000]):
         if line[: found.start()] in named:
             return line[: found.start()], SearchHit(int(found[1]), line[found.end() :], is_context=True)
@@ -141,7 +141,7 @@ def _hit(found: re.Match[str]) -> SearchHit:
 
 
 def _stands_above(lines: Sequence[str], at: int) -> bool:
-    """Return whether the line at this index is a file name above numbered lines."""
+    """Return whether the line at this index is a heading with a file name, followed by a numbered line."""
     is_name = bool(lines[at].strip()) and not lines[at][0].isspace()
     return is_name and at + 1 < len(lines) and _NUMBERED.fullmatch(lines[at + 1]) is not None
 
@@ -208,7 +208,7 @@ def _content(found: SearchOutput, search: Search) -> kinds.GrepUnionResult:
 
 
 def _blocks(hits: Sequence[SearchHit]) -> int:
-    """Return the number of blocks of adjacent lines."""
+    """Return the number of blocks of adjacent lines that the hits form."""
     return sum(at == 0 or hit.line != hits[at - 1].line + 1 for at, hit in enumerate(hits))
 
 

@@ -1,8 +1,8 @@
 """Parse the outcome of a command from the client's output, and build typed results and stream events from it.
 
 Every client reports the exit code in its own way: in a line before or after the output, in tags, in labels or in JSON.
-A command that fails is a result, not an error. Without an exit code, the command counts as successful unless the client
-flags the call as an error.
+The failure of a command is an ordinary result, not an error of the call. Without an exit code, the command counts as
+successful unless the client flags the call as an error.
 """
 
 import re
@@ -114,7 +114,7 @@ def _from_answers(text: str) -> CommandOutcome | None:
 
 
 def _from_json(text: str) -> CommandOutcome | None:
-    """Parse JSON that clearly describes a command; None for other JSON, which the command itself may have printed."""
+    """Parse JSON that clearly describes the outcome; None for other JSON, which the command may have printed."""
     if not text.lstrip().startswith("{"):
         return None
     try:
@@ -173,7 +173,7 @@ def _from_lines(text: str) -> CommandOutcome:
 
 
 def _between_lines(text: str) -> CommandOutcome:
-    """Separate the output from a first or last line with the exit code."""
+    """Remove a first or last line with the exit code from the output, and parse the exit code."""
     text, stderr = _without(text, "stderr")
     if first := _FIRST.match(text):
         return CommandOutcome(text[first.end() :], stderr, int(first["code"]))
@@ -184,7 +184,7 @@ def _between_lines(text: str) -> CommandOutcome:
 
 
 def _with_notes(ran: CommandOutcome, notes: str) -> CommandOutcome:
-    """Set the exit code from the client's notes. Notes that are not understood stay in the output, for the model."""
+    """Set the exit code from the client's notes. Notes that cannot be parsed stay in the output for the model."""
     if code := _NOTED_CODE.search(notes):
         ran = ran._replace(code=int(code["code"]))
     known = (_NOTED_CODE, _TIMEOUT, _ABORTED, _RUNNING)
@@ -244,8 +244,8 @@ def result(
 ) -> kinds.ShellResult:
     """Return the typed result of a command.
 
-    `shell_id` identifies a command that is still running. With `interleaved`, the result also contains stdout and
-    stderr as one text.
+    `shell_id` identifies a command that is still running. If `interleaved` is true, the result also contains stdout and
+    stderr combined in one text.
     """
     facts: dict[str, Any] = {
         "command": asked.command,

@@ -1,9 +1,9 @@
 """Encode earlier messages for the service: as JSON messages in blobs, or as one text.
 
-The format is that of the AI SDK: messages have the role user, assistant or tool, and contain parts of the types text,
-image, reasoning, tool-call and tool-result. Tools have the names that the model sees. The encoding of a message depends
-only on its content, not on its position. A growing conversation therefore keeps its blob ids, and the service can reuse
-its caches.
+The JSON has the format of the AI SDK: messages have the role user, assistant or tool, and contain parts of the types
+text, image, reasoning, tool-call and tool-result. It uses the names of tools that the model sees. The encoding of a
+message depends only on its content, not on its position. A growing conversation therefore keeps its blob ids, and the
+service can reuse its caches.
 
 Signed thinking is left out: only the provider that signed it can verify it, and the protocol has no field for
 signatures.
@@ -146,7 +146,7 @@ class HistoryEncoder:
         return made
 
     def _inside(self, part: Text | Image | File) -> str:
-        """Return one part of a tool result as text. The format allows only text there."""
+        """Convert one part of a tool result to text, because the format allows only text in a tool result."""
         if isinstance(part, Text):
             return part.text
         if isinstance(part, Image) and part.data is not None:
@@ -170,7 +170,7 @@ def _text(text: str) -> Json:
 
 
 def _copied(text: str) -> str:
-    """Return a copy of a text that is not ASCII. Encoding the copy does not cache UTF-8 in the original string."""
+    """Return a copy of a text that is not ASCII, so that Python caches the UTF-8 form only in the copy."""
     return text if text.isascii() else text[:1] + text[1:]
 
 
@@ -178,7 +178,7 @@ def _copied(text: str) -> str:
 
 
 def _as_text(message: Json) -> str:
-    """Return an encoded message as text in tags. No model uses these tags for its own tool calls."""
+    """Return an encoded message as text in tags that no model uses for its own tool calls."""
     inside = "\n".join(_part_as_text(part) for part in message["content"])
     return f"<{message['role']}>\n{inside}\n</{message['role']}>"
 

@@ -1,7 +1,7 @@
 """Parse the requested model: a name with options, as in `gpt-5?mode=plan&effort=high`.
 
-Options in the name take precedence over the request's settings for thinking and effort, because many clients always set
-those.
+Options in the name take precedence over the request's settings for thinking and effort, because many clients send such
+settings with every request.
 """
 
 import re
@@ -70,8 +70,8 @@ def split_model(name: str) -> ModelChoice:
 def choose(name: str, reasoning: Reasoning, known: CursorModel | None, notes: list[Note]) -> ModelChoice:
     """Return the model that a request chooses by its model name and its reasoning settings.
 
-    `known` describes the parameters of the model; None if they are unknown. Settings for which the model has no
-    parameter are left out, with a note.
+    `known` describes the model and its parameters; None if the model is unknown. Settings for which the model has no
+    parameter are left out, and a note is added to `notes`.
     """
     choice = split_model(name)
     in_name = {parameter for parameter, _ in choice.parameters}
@@ -139,7 +139,7 @@ def _asked(reasoning: Reasoning) -> dict[str, str]:
 
 
 def _effort_for(budget: int) -> str:
-    """Return the effort that corresponds to a thinking budget in tokens; at most `high`."""
+    """Return the effort that corresponds to a thinking budget in tokens. The highest effort returned is `high`."""
     if budget <= 4096:
         return "low"
     return "medium" if budget <= 16384 else "high"

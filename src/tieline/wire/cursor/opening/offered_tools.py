@@ -37,7 +37,7 @@ _MAX_CACHED_SCHEMA = 32 << 10
 FittedSchema = tuple[Value, tuple[str, ...]]
 """A schema adapted for the service, and descriptions of the changes."""
 SchemaCache = BoundedCache[bytes, FittedSchema]
-"""A cache of adapted schemas, by the JSON text of the original. Agents offer the same tools in every request.
+"""A cache of adapted schemas, by the JSON text of the original. It pays off because agents repeat their tools.
 
 The values are shared: copy a value before changing it.
 """
@@ -64,7 +64,7 @@ class OfferedTools:
 
     @classmethod
     def of(cls, tools: Sequence[ToolSpec], schemas: SchemaCache | None = None) -> "OfferedTools":
-        """Build an offer of these tools, except those that other upstreams host. Raise BadRequest if all are hosted."""
+        """Build an offer of these tools without those that other upstreams host. Raise BadRequest if none remains."""
         notes: list[Note] = []
         specs: dict[str, ToolSpec] = {}
         for spec in tools:
@@ -81,20 +81,20 @@ class OfferedTools:
 
     @classmethod
     def of_request(cls, request: Request, schemas: SchemaCache | None = None) -> "OfferedTools":
-        """Build an offer of the tools that the tool choice allows. A tool cannot be forbidden in any other way."""
+        """Build an offer of the tools that the tool choice allows. The only way to forbid a tool is not to offer it."""
         return cls.of(_left_by(request.tool_choice, request.tools), schemas)
 
     @property
     def definitions(self) -> tuple[McpToolDefinition, ...]:
-        """The definitions for the service. They are rebuilt on each access, to save memory while a run waits."""
+        """The definitions of the tools for the service. Each access rebuilds them, to save memory while a run waits."""
         return tuple([self._definition(self._spelled[own], spec) for own, spec in self.specs.items()])
 
     def spell(self, own: str) -> str:
-        """Return the name under which a tool is offered to the service, or would be if it were offered."""
+        """Return the name under which the client's tool `own` is offered to the service, or would be offered."""
         return self._spelled.get(own) or _plain(own)
 
     def model_name(self, own: str) -> str:
-        """Return the name of a tool as the model sees it, with the prefix that the service adds."""
+        """Return the name under which the model sees the client's tool `own`, with the prefix that the service adds."""
         return f"mcp_{PROVIDER}_{self.spell(own)}"
 
     def name_of(self, args: McpArgs) -> str | None:
@@ -110,7 +110,8 @@ class OfferedTools:
     def _resolve(self, name: str) -> str | None:
         """Return the client's own name for any form of a tool's name; None if there is no unique match.
 
-        The forms are the offered name and the client's own name, with or without the server's prefix, in any case.
+        The forms are the offered name and the client's own name, each with or without the server's prefix, in any
+        letter case.
         """
         for form in (name, _SERVER.sub("", name, count=1) if _SERVER.match(name) else name):
             if form in self._own:
@@ -160,7 +161,7 @@ def _left_by(choice: ToolChoice, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec
 
 
 def _spell(names: Mapping[str, ToolSpec]) -> dict[str, str]:
-    """Map the client's names to offered names. A name that needs no change is never taken by another tool."""
+    """Map the client's names to unique offered names. Names that the service accepts stay unchanged."""
     spelled = {name: name for name in names if _PLAIN.match(name) and name not in RESERVED}
     taken = set(spelled)
     for name in names:

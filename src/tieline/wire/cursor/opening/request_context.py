@@ -33,7 +33,7 @@ class MachineInfo(Value):
     workspace: str = ""
     """The directory in which the client's tools work."""
     project_folder: str = ""
-    """The directory of Cursor's records of this project. The folders for terminals, notes and transcripts are in it."""
+    """The directory in which Cursor keeps its records of this project: terminals, notes and transcripts."""
     terminals_folder: str = ""
     notes_folder: str = ""
     transcripts_folder: str = ""
@@ -47,9 +47,9 @@ class RunSettings(Value):
     history: Literal["blobs", "text"] = "blobs"
     """How earlier messages are sent: as blobs that the service requests, or as text before the user's message."""
     send_blobs: bool = False
-    """Whether the blobs of the history are sent with the run request instead of on request."""
+    """Whether the blobs of the history are sent with the first message, not only when the service requests them."""
     system_prompt: Literal["rule", "custom"] = "rule"
-    """How the client's system prompt is sent: as a rule, or in place of the service's own (few teams may do so)."""
+    """How the client's system prompt is sent: as a rule, or in place of the service's own (only for some teams)."""
     reasoning: bool = True
     """Whether the request's settings for thinking and effort are passed on. Settings in the model's name always are."""
     meta_tools: bool = False
@@ -131,9 +131,10 @@ def system_prompt(messages: Iterable[Message]) -> str:
 
 
 def rules(request: Request, offer: OfferedTools, notes: list[Note]) -> str:
-    """Return the text of rules for options of a request that have no field in the protocol.
+    """Return rules for the options of a request that have no field in the protocol, as text.
 
-    Such options are a required tool call and the output format. Add a note for each, and for options without effect.
+    Such options are a required tool call and the output format. Add a note for each of them, and for each option that
+    has no effect.
     """
     demands = [*_of_choice(request.tool_choice, offer, notes), *_of_output(request.output, notes)]
     left = [name for name in _SAMPLING if getattr(request.sampling, name) not in (None, ())]

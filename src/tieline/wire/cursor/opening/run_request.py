@@ -1,7 +1,7 @@
 """Build the message that opens a run from a neutral request.
 
-The user's last message becomes the action of the run; all earlier messages become its history. If a request ends with
-tool results only, because the run that waited for them is gone, the action is to resume.
+The user's last message becomes the action of the run; all earlier messages become its history. If the request ends with
+tool results and no user message, because the run that waited for the results is gone, the action is to resume.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 CONTINUE = "Continue."
-"""The text that is sent if there is no new user message: the last message is the model's, or a system prompt."""
+"""The user's text if a request has no new user message, but ends with a message of the model or a system prompt."""
 GO_ON = "Go on from the results above."
 SO_FAR = "The conversation so far, as a record. Do not use these tags to call tools."
 
@@ -56,7 +56,7 @@ class Opening(NamedTuple):
     blobs: dict[bytes, bytes]
     """The history that the message refers to, by blob id."""
     context: RequestContext
-    """The request context, which is also the reply if the service asks for it."""
+    """The request context. It is part of the first message, and is sent again if the service requests it."""
     offer: OfferedTools
     notes: tuple[Note, ...]
     run_id: str
@@ -76,9 +76,9 @@ def open_run(
 ) -> Opening:
     """Return the opening of a run that answers this request.
 
-    `checkpoint` is the last state of an earlier run of the same conversation. If it is given, the history is not sent
-    again, and the caller must still have the blobs that the checkpoint refers to. `model` describes the requested
-    model, if known. `schemas` is a cache that is shared with other requests.
+    `checkpoint` is the last state of an earlier run of the same conversation. With a checkpoint, the history is not
+    sent again, and the caller must still have the blobs that the checkpoint refers to. `model` describes the requested
+    model; None if it is unknown. `schemas` is a cache that all requests of a backend share.
     """
     notes: list[Note] = []
     reasoning = request.reasoning if settings.reasoning else Reasoning()
@@ -112,7 +112,7 @@ def open_run(
 
 
 def plain_user_text(request: Request) -> str:
-    """Return the text of the user's new message; empty if the request also adds other parts or tool results."""
+    """Return the text of the user's new message; empty if the request adds anything else, such as tool results."""
     parts = [part for message in split_messages(request.messages).last for part in message.parts]
     if not continues(request) or not all(isinstance(part, Text) for part in parts):
         return ""
@@ -120,7 +120,7 @@ def plain_user_text(request: Request) -> str:
 
 
 def continues(request: Request) -> bool:
-    """Return whether the request adds only user messages, without tool results, to the conversation."""
+    """Return whether the request adds only user messages to the conversation, and no tool results."""
     last = split_messages(request.messages).last
     parts = [part for message in last for part in message.parts]
     is_said = bool(parts) and all(message.role == "user" for message in last)
@@ -145,7 +145,7 @@ class _EncodedMessages(NamedTuple):
     ids: list[bytes]
     blobs: dict[bytes, bytes]
     text: str
-    """The user's text; empty if the request ends with tool results only."""
+    """The user's text; empty if the request ends with tool results and no user message."""
     images: Sequence[SelectedImage]
 
 
@@ -199,5 +199,5 @@ def _restored(checkpoint: bytes) -> ConversationStateStructure:
 
 
 def _serialized(run: AgentRunRequest) -> bytes:
-    """Serialize the run request in its envelope. The output is deterministic, although schemas are unordered maps."""
+    """Serialize the run request in its envelope. The output is deterministic, although maps are unordered."""
     return AgentClientMessage(run_request=run).SerializeToString(deterministic=True)

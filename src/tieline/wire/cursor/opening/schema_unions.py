@@ -1,8 +1,9 @@
 """Remove unions from the schema of a tool.
 
 The service refuses a request if a tool's schema contains `anyOf`, `oneOf` or `allOf` anywhere, because some of its
-models do not support them. A union is replaced by one schema that allows every value that its members allow, and
-possibly more; the client validates the arguments anyway. The description lists the members for the model.
+models do not support them. A union is replaced by one schema that allows every value that the union allows, and
+possibly more values; the client validates the arguments anyway. The members of the union are added to the schema's
+description for the model.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,9 +17,9 @@ from tieline.wire.shared.schemas import fit_schema
 Schema = dict[str, Any]
 
 MAX_DESCRIBED = 400
-"""The maximum number of characters of a union's members that are copied to the description."""
+"""The maximum length of the text that describes a union's members. Longer text is cut off."""
 MAX_MEANINGS = 64
-"""The maximum number of different schemas of one property that are joined. With more, the property allows anything."""
+"""The maximum number of different schemas for one property that are joined. If there are more, it allows any value."""
 
 _UNIONS = ("allOf", "anyOf", "oneOf")
 _MARKS = tuple(f'"{word}"'.encode() for word in _UNIONS)
@@ -26,11 +27,11 @@ _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentS
 _LISTED = (*_UNIONS, "prefixItems")
 _SINGLE = ("items", "additionalProperties", "contains", "propertyNames", "unevaluatedProperties", "unevaluatedItems")
 _LOGIC = ("not", "if", "then", "else")
-"""Keywords in which unions cannot be replaced: a schema that allows more there may make the whole schema stricter."""
+"""Keywords inside which unions cannot be replaced: allowing more values there may make the whole schema stricter."""
 
 
 def for_service(schema: bytes) -> tuple[bytes, tuple[str, ...]]:
-    """Return the schema in a form that the service accepts, with an object at the top, and notes about the changes."""
+    """Return the schema as an object schema that the service accepts, and descriptions of the changes."""
     if _has_unions(schema):
         # References are resolved from `definitions` only, and may lead to a union.
         schema = schema.replace(b'"$defs"', b'"definitions"').replace(b"#/$defs/", b"#/definitions/")
@@ -79,7 +80,7 @@ def _dicts(values: Iterable[Any]) -> Iterator[Schema]:
 def _without_union(schema: Schema) -> bool:
     """Replace the unions at the top level of a schema, in place. Return whether there were any.
 
-    Unions in nested schemas must have been replaced before.
+    The unions in nested schemas must be replaced first.
     """
     found = False
     for union in _UNIONS:
@@ -139,7 +140,7 @@ def _plain(schema: Schema) -> Schema:
 
 
 def _joined(members: Sequence[Schema]) -> Schema:
-    """Join schemas: keep keywords that are the same in all, merge properties, and describe the members in text."""
+    """Join the members of a union: keep common keywords, merge properties, and list the members in the description."""
     if not members:
         return {}
     first, *rest = members
@@ -174,9 +175,9 @@ def _joined_lists(members: Sequence[Schema]) -> Schema:
 
 
 def _joined_objects(objects: Sequence[Schema], only: bool) -> Schema:
-    """Merge the properties of object schemas. A property stays required if all of them require it.
+    """Merge the properties of object schemas. A property stays required if all of these schemas require it.
 
-    `only` says whether all members of the union are objects; otherwise nothing is required.
+    `only` says whether all members of the union are objects. If not, no property is required.
     """
     meanings: dict[str, list[Any]] = {}
     for schema in objects:

@@ -21,7 +21,7 @@ class UserMessageBuilder:
         self._texts: list[str] = []
         self.images: list[SelectedImage] = []
         self.results: list[ToolResult] = []
-        """The tool results in the messages, which the caller sends as history."""
+        """The tool results in the messages. The caller sends them as history."""
 
     def __bool__(self) -> bool:
         return bool(self._texts or self.images)
@@ -98,7 +98,7 @@ def as_text(part: Image | File, notes: list[Note]) -> str:
 
 
 def reminder(parts: Iterable[Part]) -> str:
-    """Return the text of a later system message in `<system-reminder>` tags, a form that models know."""
+    """Return the text of a system message within the conversation in `<system-reminder>` tags, which models know."""
     texts = [part.text for part in parts if isinstance(part, Text) and part.text.strip()]
     text = "\n\n".join(texts)
     if not text or text.lstrip().startswith("<system-reminder>"):
@@ -128,7 +128,7 @@ def _text_of(part: File) -> str | None:
 
 
 def _decoded(data: str | None) -> bytes | None:
-    """Decode base64; return None if it is invalid. Parsers check it, but invalid data must not end the run."""
+    """Decode base64; return None if it is invalid. Data that a parser failed to check must not end the run."""
     if data is None:
         return None
     try:

@@ -1,5 +1,5 @@
 """The client's side of a live run, as a state machine.
 
-`states` defines the states and transitions; `machine` implements the run on top of the other modules. The package
+`states` defines the states and transitions; `machine` combines the other modules into the state machine. The package
 `opening` builds the first message of a run, and the package `execs` maps a single exec to a tool.
 """

@@ -1,12 +1,12 @@
-"""Process a model's answer: thinking in tags, text that a new attempt repeats, and text that was only stored.
+"""Process the text of an answer: thinking in tags, text that a new attempt repeats, and text that was never streamed.
 
 Some models begin their text with `<think>…</think>`. A tag is recognized only at the beginning, because a later one may
 be part of a text about tags. A tag may be split over any number of deltas, so text that may be the beginning of a tag
 is held back.
 
-The service stores a copy of every finished step with the client: as a JSON message, as a conversation step, or both.
-Sometimes it never streams the text, and the copy is its only source. Streamed text must not be repeated: a copy is used
-only if none of its text, or only the beginning, was streamed.
+The service stores a copy of every finished step in a blob at the client: as a JSON message, as a conversation step, or
+both. Sometimes it never streams the text, and only the copy contains it. Streamed text must not be repeated: a copy is
+used only if none of its text, or only the beginning, was streamed.
 """
 
 import re
@@ -47,7 +47,7 @@ class _TagState(Enum):
     """A thinking tag may follow."""
     THINKING = auto()
     TEXT = auto()
-    """The rest of the text is plain; tags are no longer recognized."""
+    """All further text is plain; tags are no longer recognized."""
 
 
 class TagSplitter:
@@ -55,7 +55,7 @@ class TagSplitter:
 
     def __init__(self) -> None:
         self.is_plain = False
-        """Whether all further text is plain. It then need not be fed to the splitter."""
+        """Whether all further text is plain. If so, it does not have to be passed to `feed`."""
         self._state = _TagState.BEGIN
         self._held = ""
         self._closing = ""
@@ -83,7 +83,7 @@ class TagSplitter:
         return [(self._state is _TagState.THINKING, held)] if held.strip() else []
 
     def _begin(self, text: str) -> str:
-        """Decide whether the text begins with a tag; return the text after it, or an empty string if undecided."""
+        """Decide whether the text begins with a tag. Return the text without the tag; empty if more text is needed."""
         bare = text.lstrip()
         if len(text) - len(bare) <= _MAX_BLANKS:
             for tag in _OPENING:
@@ -114,7 +114,7 @@ class TagSplitter:
 
 
 def split(text: str) -> tuple[str, str]:
-    """Split a complete text into thinking in tags and plain text, and return both."""
+    """Split a complete text. Return the thinking in tags at its beginning, and the plain text."""
     splitter = TagSplitter()
     pieces = [*splitter.feed(text), *splitter.close()]
     thinking = "".join(piece for is_thinking, piece in pieces if is_thinking)
@@ -122,7 +122,7 @@ def split(text: str) -> tuple[str, str]:
 
 
 def _overlap(text: str, tag: str) -> int:
-    """Return the number of characters at the end of the text that may be the beginning of the tag."""
+    """Return how many characters at the end of the text may be the beginning of the tag."""
     return next((size for size in range(len(tag) - 1, 0, -1) if text.endswith(tag[:size])), 0)
 
 
@@ -161,7 +161,7 @@ class RepeatFilter:
 
 
 class StoredText(NamedTuple):
-    """The thinking and the text of a stored answer, or the part of it that was not streamed."""
+    """The thinking and text of a stored answer, complete or without the beginning that was already streamed."""
 
     thinking: str
     text: str
@@ -181,12 +181,12 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 
 
 class StoredAnswers:
-    """The copies of a run's answers that the service stored, and the text that the run streamed."""
+    """The copies that the service stored of a run's answers, and the text that the service streamed."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
         self._known = frozenset(blob_id for blob_id, _ in blobs.items())
-        """The ids of the blobs that the run began with, which are history."""
+        """The ids of the blobs that existed when the run began. They contain history, not answers of this run."""
         self._copies: deque[bytes] = deque(maxlen=MAX_COPIES)
         self._this_step: list[str] = []
         self._earlier_steps: list[str] = []
@@ -211,7 +211,7 @@ class StoredAnswers:
         self._earlier_steps = list(before._earlier_steps)
 
     def next_step(self) -> None:
-        """Begin another step, because a call was made or answered. Drop the copies of earlier steps."""
+        """Begin the next step. Call this when a call was made or answered. Copies of earlier steps are dropped."""
         self._earlier_steps += self._this_step
         self._this_step = []
         self._copies.clear()
@@ -224,7 +224,7 @@ class StoredAnswers:
         return _squeezed(text) in _squeezed("".join((*self._earlier_steps, *self._this_step, open_text)))
 
     def unseen(self, open_text: str = "") -> StoredText | None:
-        """Return the unstreamed part of the newest copy; None if all stored text was streamed.
+        """Return the part of the newest stored answer that was not streamed; None if all stored text was streamed.
 
         `open_text` is the text of the part that is being streamed, which is not recorded yet.
         """
@@ -246,7 +246,7 @@ class StoredAnswers:
         return None
 
     def _is_history(self, text: str) -> bool:
-        """Return whether the text is an answer in the history, which the service may store again."""
+        """Return whether the text is an answer from the history. The service may store such answers again."""
         wanted = _squeezed(text)
         return any(_squeezed(found.text) == wanted for found in self._history())
 
@@ -259,14 +259,14 @@ class StoredAnswers:
 
 
 def _may_be_an_answer(data: bytes) -> bool:
-    """Return whether a blob may be an answer of the model. Most blobs are prompts, which are large and not needed."""
+    """Return whether a blob may be a copy of an answer. Most blobs are prompts, which are large and not needed here."""
     return data[:1] == b"\n" or (data[:1] == b"{" and _OF_THE_MODEL.search(data) is not None)
 
 
 def _assistant_text(data: bytes) -> StoredText | None:
     """Return the answer in a stored copy; None if it has no text.
 
-    The result is also None for a copy with a tool call, because the run has already received the call.
+    Also return None for a copy that contains a tool call, because the run has already received that call.
     """
     found = _in_message(data) if data[:1] == b"{" else _in_step(data)
     if found is None:

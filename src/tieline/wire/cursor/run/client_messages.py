@@ -1,4 +1,4 @@
-"""Messages to the service other than results and blobs: the request context, heartbeats, and injected user text."""
+"""Messages to the service: the request context, heartbeats, and text that the user adds during a turn."""
 
 from collections.abc import Sequence
 

@@ -1,8 +1,8 @@
 """Convert queries from the service to inbox items for a person, and the person's answers to replies.
 
-Three kinds of queries are for a person: questions with options, plans, and requests to switch the mode. A refusal
-includes the person's reason, if there is one. If no person decided, `query_replies` provides the reply, which never
-approves.
+A person decides three kinds of queries: questions with options, plans, and requests to switch the mode. A refusal
+includes the person's reason, if there is one. If no person decided such a query, `query_replies` provides the reply,
+which is always a refusal.
 
 A plan can also be shown to the user as text. The user's next message then approves or rejects it.
 """
@@ -72,13 +72,13 @@ def reply_with(query: queries.InteractionQuery, answer: Answer | None) -> QueryR
 
 
 def reply_with_result(query: queries.InteractionQuery, result: ToolResult) -> QueryReply | None:
-    """Return the reply to a question that a client's tool put to the user; None if its result contains no answer."""
+    """Return the reply to a question that a client's tool asked the user; None if the result contains no answer."""
     form = _form(query.ask_question_interaction_query.args)
     return reply_with(query, read_result(result, form)) if form is not None else None
 
 
 def plan_as_text(query: queries.InteractionQuery) -> tuple[str, str]:
-    """Return the text of a plan, and the question whether to carry it out."""
+    """Return the text of a plan, and a text that asks the user whether to carry it out."""
     args = query.create_plan_request_query.args
     review = _review(args)
     steps = "\n".join(f"{number}. {step.content}" for number, step in enumerate(review.steps, 1))
@@ -100,7 +100,7 @@ _APPROVAL = Field(
 
 
 def reason_of(answer: Answer | None) -> str:
-    """Return the reason in an answer without a decision; empty if unknown."""
+    """Return the reason why an answer contains no decision; empty if it is unknown."""
     match answer:
         case ReviewAnswer():
             return answer.feedback
@@ -119,7 +119,7 @@ def _form(args: queries.AskQuestionArgs) -> Question | None:
 
 
 def _named(args: queries.AskQuestionArgs) -> Iterator[tuple[str, _Question]]:
-    """Yield each question with a unique name, because the ids of questions may be empty or repeated."""
+    """Yield a unique name and the question for each question, because ids of questions may be empty or repeated."""
     names: set[str] = set()
     for number, question in enumerate(args.questions, 1):
         name = question.id
@@ -155,7 +155,7 @@ def _step(todo: TodoItem) -> PlanEntry:
 
 
 def _answered(query: queries.InteractionQuery, values: Mapping[str, Any]) -> QueryReply:
-    """Return the reply to a question. Values that are ids of options are sent as such, others as free-form text."""
+    """Return the reply to a question. Values that are ids of options are sent as ids, other values as free text."""
     response = queries.InteractionResponse(id=query.id)
     success = response.ask_question_interaction_response.result.success
     success.SetInParent()

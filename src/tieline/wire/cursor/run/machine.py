@@ -5,10 +5,11 @@ transitions between them are in `states`; read its theory of operation first. Th
 
 - Every request from the service is answered, whether a leg is open or not: requests for blobs or the request context,
   queries, and execs of any kind. Until it has the answer, the service sends nothing but heartbeats.
-- An exec that is a call for the client becomes a part of the leg. The leg then ends at the next checkpoint, or after a
+- An exec that the client has to run becomes a call in the leg. The leg then ends at the next checkpoint, or after a
   moment of quiet (`wake_after`, `wake`), so that calls made together stay together. Later calls wait for the next leg.
-- `turn_ended` is not the end: text, usage and even calls may follow it. The end is the end frame. A stream that breaks
-  off after `turn_ended`, or stays open without content, counts as successful too. Any earlier end is a failure.
+- `turn_ended` does not end the stream: text, usage and even calls may follow it. The end frame ends the stream. A
+  stream that breaks off after `turn_ended`, or stays open without content, counts as successful, too. Any earlier end
+  is a failure.
 
 `outbox` returns the messages to send. The machine has no timers; the caller reports quiet with `wake`.
 """
@@ -52,9 +53,9 @@ from tieline.wire.cursor.stored_state import Blobs, LastCheckpoint, blob_reply, 
 from tieline.wire.framing.connect import END, TRAILERS, Frame, FrameReader, FramingError
 
 MAX_UNREAD = 16 * 1024 * 1024
-"""The maximum number of bytes of updates that wait for the next leg. The run fails if there are more."""
+"""The maximum total size in bytes of the updates that wait for the next leg. If it is exceeded, the run fails."""
 MAX_UNFRAMED = 4096
-"""The maximum number of bytes that are collected from a response without frames before the run fails."""
+"""The maximum number of bytes that are collected from a response without frames. After that, the run fails."""
 NO_ERROR = b"{}"
 """The payload of an end frame that reports success."""
 IDLE_HEARTBEATS = 2
@@ -67,9 +68,9 @@ _parse = agent.AgentServerMessage.FromString
 class CursorRun:
     """The state machine of one run.
 
-    `mint` returns a new id each time. `batch_wait` and `end_wait` are the seconds of quiet after which a batch of calls
-    or the run counts as complete. `clock` returns the time in seconds, to measure how long calls take. `can_ask`
-    returns whether there is a person who can answer an inbox item.
+    `mint` returns a new id each time. A batch of calls counts as complete after `batch_wait` seconds of quiet, the run
+    after `end_wait` seconds. `clock` returns the time in seconds, to measure how long calls take. `can_ask` returns
+    whether there is a person who can answer an inbox item.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class CursorRun:
         self._state = RunState.NO_LEG
         self._turn = TurnState.OPEN
         self._ending: Finished | Failed | None = None
-        """The ending of the run, if it ended while no leg was open."""
+        """The ending of the run, if the run ended while no leg was open; otherwise None."""
         self._checkpoint = LastCheckpoint()
         self._tools: OfferedTools | None = None
         """The tools set by `set_tools`; None while those of the first request apply."""
@@ -112,18 +113,18 @@ class CursorRun:
         self._unread = 0
         """The number of bytes of updates that wait for the next leg."""
         self._heartbeats = 0
-        """The number of consecutive heartbeats received."""
+        """The number of heartbeats received since the last other message."""
         self._unframed = b""
-        """The response so far, if it does not consist of frames."""
+        """The received bytes of a response that does not consist of frames."""
 
     # ── State ────────────────────────────────────────────────────────────────────────────────────
 
     def _change(self, event: RunEvent) -> None:
-        """Change the state of the run. No other method does this."""
+        """Change the state of the run. Only this method changes it."""
         self._state = RUN_TRANSITIONS[self._state][event]
 
     def _change_turn(self, event: TurnEvent) -> None:
-        """Change the state of the turn. No other method does this."""
+        """Change the state of the turn. Only this method changes it."""
         self._turn = TURN_TRANSITIONS[self._turn][event]
 
     @property
@@ -137,7 +138,7 @@ class CursorRun:
 
     @property
     def turn_ended(self) -> bool:
-        """Whether the service has said that the turn is over, even if it continued afterwards."""
+        """Whether the service has sent `turn_ended`, even if the turn continued afterwards."""
         return self._turn is not TurnState.OPEN
 
     @property
@@ -152,7 +153,7 @@ class CursorRun:
     # ── Legs ─────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, leg_id: str, model: str) -> None:
-        """Begin a leg, whose first event is Started; raise IllegalTransition if a leg is open."""
+        """Begin a leg. Its first event is Started. Raise IllegalTransition if a leg is already open."""
         was_over = self.ended
         self._change(RunEvent.LEG_BEGINS)
         self._unread = 0
@@ -168,17 +169,17 @@ class CursorRun:
     def take_over(self, before: "CursorRun", *, resumed: bool) -> None:
         """Continue the leg of a run that failed, without a second Started and without repeating its text.
 
-        `resumed` says whether this run began with the last checkpoint of that run, not with the complete history.
+        `resumed` says whether this run began with the last checkpoint of the failed run, not with the complete history.
         """
         self._change(RunEvent.LEG_BEGINS)
         self._updates.take_over(before._updates, resumed=resumed)
 
     def inherit_checkpoint(self, before: "CursorRun") -> None:
-        """Adopt the last checkpoint of a previous attempt, so that a further attempt can begin with it."""
+        """Adopt the last checkpoint of an earlier attempt, so that the next attempt can begin with it."""
         self._checkpoint.inherit(before._checkpoint)
 
     def pull(self) -> list[Event]:
-        """Return the events that were not returned before: those of the open leg, or of a leg that has just ended."""
+        """Return the events that were not returned before: those of the open leg, or of the leg that has just ended."""
         if self._in_leg:
             self._out += self._updates.parts.take()
         out, self._out = self._out, []
@@ -186,7 +187,7 @@ class CursorRun:
 
     @property
     def wake_after(self) -> float | None:
-        """The seconds of quiet after which to call `wake`; None if quiet has no meaning in this state."""
+        """The seconds of quiet after which the caller must call `wake`; None if it need not call it in this state."""
         if self._state is RunState.CALLS_MADE:
             return self._batch_wait
         if self._state is RunState.UNFRAMED or (self._state is RunState.LEG_OPEN and self._turn_is_complete):
@@ -210,13 +211,13 @@ class CursorRun:
     def finish(self, reason: StopReason) -> list[Event]:
         """End the run and its leg without an error, instead of reporting a failure or waiting longer.
 
-        Return the last events of the leg, whose stop reason is `reason`. Raise IllegalTransition if there is no leg.
+        The leg ends with the stop reason `reason`. Return its last events. Raise IllegalTransition if no leg is open.
         """
         self._end_leg(reason, RunEvent.GIVEN_UP)
         return self.pull()
 
     def rescue(self) -> list[Event]:
-        """Finish the leg with an answer that was stored but not streamed; return no events if there is none."""
+        """End the leg with an answer that was stored but not streamed. If there is none, return no events."""
         return self.finish(StopReason.END_TURN) if self._restore() else []
 
     def _restore(self) -> bool:
@@ -233,7 +234,7 @@ class CursorRun:
 
     @property
     def pending(self) -> frozenset[str]:
-        """The ids of the calls that the client has seen but not answered; none once the run is over."""
+        """The ids of the calls that the client has seen but not answered; empty after the end of the run."""
         return frozenset() if self.ended else self._calls.unanswered
 
     @property
@@ -248,7 +249,7 @@ class CursorRun:
 
     @property
     def awaits_reply(self) -> bool:
-        """Whether the user was shown a plan, which the user's next message approves or rejects."""
+        """Whether a plan was shown to the user. The user's next message will approve or reject it."""
         return self._queries.shown_plan is not None and not self.ended
 
     @property
@@ -263,7 +264,7 @@ class CursorRun:
 
     @property
     def continuation(self) -> bytes | None:
-        """The checkpoint with which the next turn can begin; None unless it contains a complete turn."""
+        """The checkpoint with which the next turn can begin; None if no checkpoint contains the complete turn."""
         is_whole = self._turn is TurnState.ENDED and self._updates.kept == len(self._updates.step_text)
         return self._checkpoint.data if is_whole and self._checkpoint.is_usable else None
 
@@ -296,8 +297,8 @@ class CursorRun:
     def answer(self, results: Sequence[ToolResult], user_text: str = "") -> None:
         """Send the results of calls, and the text that the user sent with them.
 
-        `user_text` is added to the last result that can carry it, or sent separately if there is none. Results of calls
-        that were aborted or answered before are ignored.
+        `user_text` is added to the last result to which text can be added, or sent separately if there is no such
+        result. Results of calls that were already aborted or answered are ignored.
         """
         sent = self._calls.answer(results, user_text)
         self._send(sent.messages)
@@ -320,7 +321,7 @@ class CursorRun:
     def answer_query(self, query_id: int, answer: Answer | None) -> list[Event]:
         """Send a person's answer to a query, and return new events of the leg.
 
-        None, or an answer without a decision, becomes a refusal.
+        If `answer` is None or contains no decision, a refusal is sent.
         """
         reply, undecided = self._queries.decided(query_id, answer)
         if not self.ended:
@@ -344,7 +345,7 @@ class CursorRun:
     # ── Receiving ────────────────────────────────────────────────────────────────────────────────
 
     def receive(self, data: bytes) -> list[Event]:
-        """Read bytes of the response, split at any point, and return the new events of the leg."""
+        """Process the next bytes of the response, which may end within a frame. Return the new events of the leg."""
         if self.ended:
             return []
         if self._state is RunState.UNFRAMED:
@@ -370,8 +371,8 @@ class CursorRun:
     def receive_failure(self, failed: Failed) -> list[Event]:
         """Report that the transport failed, and return the last events of the leg.
 
-        After `turn_ended`, a failure counts as the end of the stream
-        (test_once_the_turn_is_over_a_stream_may_end_in_any_way).
+        After `turn_ended`, a failure counts as the end of the stream (see
+        test_once_the_turn_is_over_a_stream_may_end_in_any_way).
         """
         if self.turn_ended:
             return self.receive_eof()
@@ -380,7 +381,7 @@ class CursorRun:
         return self.pull()
 
     def _receive_unframed(self, data: bytes) -> None:
-        """Process bytes that are not frames. Collect those at the start of the response: they may be an error page."""
+        """Process bytes that are not frames. At the start of the response, collect them: they may be an error page."""
         if self.progress or not self._in_leg:  # Seen in transcripts/cursor/garbage_mid_run.dialogue
             self._close(read_strays(b""))
             return
@@ -472,14 +473,14 @@ class CursorRun:
         self._call(made, kind or "")
 
     def _call(self, made: ToolCall, kind: str = "") -> None:
-        """Add a call to the open leg, or to the next one. `kind` is the kind of its exec; empty if it has none."""
+        """Add a call to the open leg, or else to the next leg. `kind` is the kind of its exec; empty if it has none."""
         self._calls.add(made.id, kind, in_leg=self._in_leg)
         self._change(RunEvent.CALL)
         self._checkpoint.call_made()
         self._updates.call(made)
 
     def _send_context(self, exec_id: int) -> None:
-        """Send the request context with the tools of the newest leg. The other fields never change during a run."""
+        """Send the request context. Its tools are those of the newest leg; other fields never change during a run."""
         context = RequestContext.FromString(self._context.read())
         if self._tools is not None:
             del context.tools[:]
@@ -516,7 +517,7 @@ class CursorRun:
             self._show_plan()
 
     def _show_plan(self) -> None:
-        """Show the plan that is due, if any, and end the leg. If this leg has made calls, the next leg does so."""
+        """If a plan is due, show it and end the leg. If this leg has made calls, the plan waits for the next leg."""
         if self._queries.due_plan is not None and self._state is RunState.LEG_OPEN:
             plan, question = self._queries.show_plan()
             # The plan is not repeated if the model has already written it: transcripts/cursor/plan.dialogue.
@@ -543,9 +544,10 @@ class CursorRun:
         self._end(failed, "the end frame came too early")
 
     def _end(self, failed: Failed | None, how: str) -> None:
-        """End the run because the stream ended. It succeeds only if the turn has ended and no call is open.
+        """End the run because the stream ended. The run succeeds only if the turn has ended and no call is open.
 
-        `how` describes the end of the stream, for an error message.
+        `failed` is the error that the service reported; None if there is none. `how` describes the end of the stream,
+        for an error message.
         """
         if failed is not None and self._turn_is_complete:
             # Seen in transcripts/cursor/error_after_turn_ended.dialogue
@@ -558,7 +560,7 @@ class CursorRun:
         self._close(failed or Finished(reason=StopReason.END_TURN))
 
     def _close(self, ending: Finished | Failed) -> None:
-        """End the run with this ending. If no leg is open, the next leg reports it."""
+        """End the run with this ending. If no leg is open, the next leg will report the ending."""
         has_failed = isinstance(ending, Failed)
         if not self._in_leg:
             self._ending = ending

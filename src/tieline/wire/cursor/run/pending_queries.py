@@ -1,8 +1,8 @@
 """Queries from the service that wait for a decision by a person, a client's tool, or the user's next message.
 
-A query becomes an inbox item if a person can be asked. Otherwise a question is passed to the client's tool for
-questions, if it has one, and a plan is shown to the user as text, for the next message to approve or reject. All other
-queries are answered at once; if only a person may allow the request, it is refused.
+A query becomes an inbox item if a person can be asked. Otherwise, a question is passed to the client's tool for asking
+questions, if it has one, and a plan is shown to the user as text; the user's next message approves or rejects it. All
+other queries are answered at once. If only a person is allowed to approve such a query, it is refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,13 +41,13 @@ class PendingQueries:
         self._mint = mint
         self._can_ask = can_ask
         self._held: dict[int, InteractionQuery] = {}
-        """The queries of the inbox items, by query id."""
+        """The queries from which the inbox items were made, by query id."""
         self.called: dict[str, InteractionQuery] = {}
         """The queries that wait for the result of a client's tool, by call id."""
         self.due_plan: InteractionQuery | None = None
-        """The query for a plan that is to be shown to the user."""
+        """The query whose plan must still be shown to the user."""
         self.shown_plan: InteractionQuery | None = None
-        """The query for a plan that was shown to the user. The user's next message decides it."""
+        """The query whose plan was shown to the user. The user's next message approves or rejects the plan."""
 
     def receive(self, query: InteractionQuery, tools: Sequence[ToolSpec]) -> QueryReply | ToolCall | None:
         """Return the reply to a query, or a call to the client's tool that asks the user.
@@ -71,7 +71,7 @@ class PendingQueries:
         return reply_to(query, self._settings)
 
     def decided(self, query_id: int, answer: Answer | None) -> tuple[QueryReply | None, str]:
-        """Return the reply to the query of an inbox item, and the reason why no person decided (empty if one did)."""
+        """Return the reply to the query of an inbox item, and the reason why no person decided; empty if one did."""
         query = self._held.pop(query_id, None)
         self.inbox_items.pop(query_id, None)
         if query is None:
@@ -89,12 +89,12 @@ class PendingQueries:
         return [reply for reply in replies if reply is not None]
 
     def show_plan(self) -> tuple[str, str]:
-        """Return the text of the plan in `due_plan`, and the question about it. Move the plan to `shown_plan`."""
+        """Move `due_plan` to `shown_plan`. Return the plan as text, and a question whether to carry it out."""
         self.shown_plan, self.due_plan = self.due_plan, None
         return plan_as_text(self.shown_plan or InteractionQuery())
 
     def reply_to_plan(self, text: str) -> QueryReply | None:
-        """Convert the text of the user's message to the reply to the waiting plan. Return None if no plan waits."""
+        """Convert `text`, the user's message, to the reply to the waiting plan. Return None if no plan waits."""
         query, self.shown_plan = self.shown_plan or self.due_plan, None
         self.due_plan = None
         return reply_with_text(query, text) if query is not None else None

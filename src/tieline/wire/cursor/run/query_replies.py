@@ -1,9 +1,9 @@
 """Replies to queries from the service that no person decides.
 
-Every query needs a reply, or the run waits forever. Plans and switches of the mode, which only a person may allow, are
-refused; the settings decide all other queries. Nearly all replies have the same structure, under the field number of
-the query: field 1 is an approval, field 2 a refusal with its reason. Queries of unknown kinds are refused in this form
-too.
+Every query needs a reply, or the run waits forever. Plans and changes of the mode are refused, because only a person is
+allowed to approve them; the settings decide all other queries. A reply has the field number of its query. Nearly all
+replies have the same structure: field 1 is an approval, field 2 is a refusal with its reason. Therefore even queries of
+unknown kinds can be refused.
 """
 
 from typing import NamedTuple
@@ -34,11 +34,11 @@ class QuerySettings(Value):
     """The user's settings for replies to queries from the service."""
 
     allow_web: bool = True
-    """Whether Cursor may itself search the web and read pages."""
+    """Whether Cursor's service is allowed to search the web and read web pages itself."""
     allow_mode_switch: bool = True
-    """Whether a person may be asked to let the model change to another mode."""
+    """Whether a person is asked when the model wants to change the mode. If not, the change is refused."""
     allow_images: bool = True
-    """Whether the model may generate images."""
+    """Whether the model is allowed to generate images."""
 
 
 class QueryReply(NamedTuple):
@@ -49,13 +49,13 @@ class QueryReply(NamedTuple):
     kind: str = "cursor_query"
     """The kind of the note."""
     shown: str = ""
-    """Text to show to the user as part of the answer."""
+    """Text that is shown to the user as part of the model's answer."""
 
 
 def reply_to(query: queries.InteractionQuery, settings: QuerySettings, why: str = "") -> QueryReply | None:
     """Return the reply to a query that no person decides; None if the query is empty.
 
-    `why` is the reason why no person decided. It is added to a refusal.
+    `why` is the reason why no person decided. If the reply is a refusal, it includes this reason.
     """
     kind = query.WhichOneof("query")
     if kind == "ask_question_interaction_query":
@@ -71,12 +71,12 @@ def reply_to(query: queries.InteractionQuery, settings: QuerySettings, why: str 
 
 
 def responding(response: queries.InteractionResponse) -> bytes:
-    """Serialize a response in its envelope."""
+    """Serialize a response to a query in the envelope of all messages to the service."""
     return agent.AgentClientMessage(interaction_response=response).SerializeToString()
 
 
 def accept_plan(query: queries.InteractionQuery) -> QueryReply:
-    """Return the reply that approves a plan. The plan itself is shown to the user."""
+    """Return the reply that approves a plan. The text of the plan is then shown to the user."""
     response = queries.InteractionResponse(id=query.id)
     response.create_plan_request_response.result.success.SetInParent()
     plan = query.create_plan_request_query.args
@@ -91,7 +91,7 @@ def reject_plan(query: queries.InteractionQuery, feedback: str) -> QueryReply:
 
 
 def _verdict(number: int, settings: QuerySettings) -> tuple[str, str]:
-    """Return a description of the query with this field number, and a reason to refuse it; empty to approve it."""
+    """Return a description of the query with this field number, and the reason to refuse it; empty to approve it."""
     match number:
         case 2:
             return "a web search", "" if settings.allow_web else NO_WEB
@@ -115,7 +115,7 @@ _ALWAYS = {
 
 
 def _unknown_kind(query: queries.InteractionQuery) -> int:
-    """Return the field number of a query whose kind is not in our schema; 0 if the query is empty."""
+    """Return the field number of a query whose kind is missing in Tieline's schema; 0 if the query is empty."""
     fields = UnknownFieldSet(query)
     kinds = (fields[at] for at in range(len(fields)))
     return next((int(kind.field_number) for kind in kinds if kind.wire_type == _LENGTH_DELIMITED), 0)

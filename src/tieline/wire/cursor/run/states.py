@@ -13,11 +13,12 @@ was shown, or when the run ends. Messages from the service that arrive between t
 `TurnState` is the turn as the service sees it: whether the service has said that the turn is over. `turn_ended` is not
 the end of the stream. Text and usage may follow, and a call or a question after it reopens the turn.
 
-The end of the stream depends on both. It is successful only after `turn_ended`, and only if no call is open; any other
-end is a failure. If a run ends while no leg is open, the next leg reports the ending (`UNREPORTED`).
+Both determine whether the end of the stream is a success. It is a success only after `turn_ended`, and only if no call
+is open; any other end is a failure. If a run ends while no leg is open, the next leg reports the ending (`UNREPORTED`).
 
-Events from the service are legal in every live state, and `CursorRun` ignores them after the end. An event that is not
-in the table is therefore an error of the caller, such as beginning a second leg, and raises `IllegalTransition`.
+Until the run is over, events from the service are legal in every state; after that, `CursorRun` ignores them. An event
+that is not in the table is therefore a mistake of the caller, such as beginning a second leg. It raises
+`IllegalTransition`.
 """
 
 from collections.abc import Mapping
@@ -33,7 +34,7 @@ class IllegalTransition(Exception):
 
 
 class Transitions(dict[Trigger, State]):
-    """The next states of one state, by event. Looking up an event that is not allowed raises IllegalTransition."""
+    """The states that follow one state, by event. Looking up an event that is not allowed raises IllegalTransition."""
 
     def __init__(self, state: State, following: Mapping[Trigger, State]) -> None:
         super().__init__(following)
@@ -60,7 +61,7 @@ class RunState(Enum):
     CALLS_MADE = "calls made"
     """A leg is open and has made a call. It ends when the batch of calls is complete."""
     UNFRAMED = "unframed"
-    """A leg is open, but the response does not consist of frames. The run will fail, and collects the error page."""
+    """A leg is open, but the response does not consist of frames. The run collects the error page, and then fails."""
     UNREPORTED = "unreported"
     """The run is over, but no leg was open to report its ending."""
     FAILED = "failed"
@@ -73,9 +74,9 @@ class RunEvent(Enum):
     """An event that changes the state of a run."""
 
     LEG_BEGINS = "leg begins"
-    """The caller begins a leg, or continues the leg of a run that failed."""
+    """The caller begins a leg, or lets this run continue the leg of a failed run."""
     CALL = "call"
-    """The service makes a call for the client to run."""
+    """The service requests a call that the client has to run."""
     LEG_ENDS = "leg ends"
     """The batch of calls is complete, or a plan was shown."""
     UNFRAMED = "unframed"

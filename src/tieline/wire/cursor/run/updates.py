@@ -1,6 +1,6 @@
-"""Convert the service's updates, the visible part of a turn, to the parts and the usage of a leg.
+"""Convert the service's updates to the parts and the usage of a leg. Updates are the visible content of a turn.
 
-At most one part of text or thinking is open at a time; it ends when content of another kind begins. Records that only
+At most one part of text or thinking is open at a time; it ends when content of another kind begins. Updates that only
 describe tools, nested agents or summaries need no action by the client; the few that matter to the user become notes.
 The text of a nested agent is not added to the text of its parent, and its end does not end the parent.
 """
@@ -22,7 +22,7 @@ MAX_NOTES = 100
 MAX_CACHE_RATIO = 3
 """The maximum plausible ratio of cached tokens to the context size.
 
-The service counts cached tokens once per step, so that their sum may exceed the context size many times. A sum beyond
+The service counts the cached tokens of every step, so their sum may be many times the context size. A sum that exceeds
 this ratio is not reported.
 """
 
@@ -42,13 +42,13 @@ _COME_AS_EXECS = frozenset(
         *("pi_read", "pi_bash", "pi_edit", "pi_write", "pi_grep", "pi_find", "pi_ls"),
     )
 )
-"""Tools whose start the service also reports with an exec, so that no note is needed."""
+"""Tools whose calls also arrive as execs, so that no note about their start is needed."""
 
 
 class UsageCounter:
     """Counts the tokens of each leg of a run.
 
-    The service reports the usage of a turn at the end of the turn, for all steps together. Before that, only the
+    The service reports the usage of all steps of a turn together, at the end of the turn. Before that, only the
     streamed counts of output tokens and the context size in the last checkpoint are known.
     """
 
@@ -60,11 +60,11 @@ class UsageCounter:
         self._reported_before = 0
         """The output tokens that were reported for earlier legs."""
         self._billed: Usage | None = None
-        """The usage that the service has reported for all turns so far."""
+        """The sum of the usages that the service has reported at the ends of turns; None if it has reported none."""
 
     @property
     def has_counted(self) -> bool:
-        """Whether any output tokens were counted in this run."""
+        """Whether any output tokens were counted in this run, including earlier legs."""
         return self._counted + self._reported_before > 0
 
     def count(self, tokens: int) -> None:
@@ -106,7 +106,7 @@ class UsageCounter:
 
 
 class UpdateReader:
-    """Converts the updates of a run to parts, notes and usage, one leg after the other."""
+    """Converts the updates of a run to parts, notes and usage, for one leg after another."""
 
     def __init__(self, stored: StoredAnswers) -> None:
         self.parts = PartsWriter()
@@ -123,7 +123,7 @@ class UpdateReader:
         self._is_plain = False
         """Whether text can be added to the open part without further checks."""
         self._thinks = False
-        """Whether the open part is thinking from `thinking_delta`, not from tags."""
+        """Whether the open part is thinking that the service sent as `thinking_delta`, not as text in tags."""
         self._notes_left = MAX_NOTES
         self._notices: list[str] = []
         self._shown: set[str] = set()
@@ -139,9 +139,9 @@ class UpdateReader:
         self._shown = set()
 
     def take_over(self, before: "UpdateReader", *, resumed: bool) -> None:
-        """Continue the leg of a run that failed. Text that it has streamed already is not repeated.
+        """Continue the leg of a run that failed. Text that the failed run has already streamed is not repeated.
 
-        `resumed` says whether this run continues from the checkpoint of that run, not from the complete history.
+        `resumed` says whether this run began with the checkpoint of the failed run, not with the complete history.
         """
         self.kept = before.kept if resumed else 0
         self.parts = before.parts
@@ -152,10 +152,11 @@ class UpdateReader:
         self._repeats = RepeatFilter(before.step_text[self.kept :])
 
     def receive_plain(self, frames: Sequence[tuple[int, bytes]], at: int = 0) -> int:
-        """Read frames with short text deltas and token counts, from index `at` on; return the number of frames read.
+        """Read short text deltas and token counts from frames, and return the number of frames read.
 
-        Reading stops at the first frame of another kind. Nearly all frames of a stream are such messages. Parsing them
-        by hand takes a third of the time and has the same result as `receive`.
+        Reading starts at the index `at` and stops at the first frame with other content. Nearly all frames of a stream
+        contain such deltas or counts. Parsing them by hand takes a third of the time that `receive` takes, and has the
+        same result.
         """
         texts: list[str] = []
         taken = tokens = 0
@@ -196,7 +197,7 @@ class UpdateReader:
         return kind
 
     def say(self, text: str) -> None:
-        """Add streamed text of the model, which may begin with thinking in tags."""
+        """Add text that the model streamed. It may begin with thinking in tags."""
         if self._thinks:
             self.pause()
         for is_thinking, piece in self._tags.feed(text):
@@ -227,7 +228,7 @@ class UpdateReader:
 
     @property
     def step_text(self) -> str:
-        """The streamed text of this step so far, including the open part."""
+        """The text that was streamed in this step, including the open part."""
         return self._stored.step + self.open_text
 
     @property
@@ -244,7 +245,7 @@ class UpdateReader:
         self._stored.next_step()
 
     def pause(self) -> None:
-        """End the open part; the next text begins a new one."""
+        """End the open part. The next text begins a new part."""
         self.flush()
         self._tags = TagSplitter()
         self._end_part()
@@ -255,7 +256,7 @@ class UpdateReader:
             self._add_piece(is_thinking, piece)
 
     def finish(self) -> None:
-        """End the turn. If the leg has no parts, the service's notices become its text."""
+        """End the turn. If the leg has no parts, the service's notices become the text of the leg."""
         self.pause()
         if not self.has_spoken and self._notices:  # Seen in transcripts/cursor/notices_only.dialogue
             self.show("".join(self._notices))
@@ -278,9 +279,9 @@ class UpdateReader:
                 self._add(Text, new)
 
     def _diverge(self, text: str) -> None:
-        """Add text that differs from the text that was streamed before the stream broke off.
+        """Add text of a new attempt that differs from the text that was streamed before the stream broke off.
 
-        The client already has the earlier text, so both texts remain. A further attempt is compared with the new text.
+        The client already has the earlier text, so both texts remain. The next attempt is compared with the new text.
         """
         if self._stored.step or self._open is Text:
             self._end_part()
