@@ -1,3 +1,3 @@
-"""Tieline is a local gateway that lets any LLM client talk to any LLM upstream."""
+"""Tieline is a local gateway through which any LLM client can use any LLM upstream."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""Runs the command `tieline` for `python -m tieline`."""
+"""Lets `python -m tieline` run the command `tieline`."""
 
 from tieline.cli.main import main
 

@@ -1,9 +1,10 @@
 """Applies the rules of the gateway's own tools to the actions of coding agents.
 
 An agent states the kind of an action, such as "edit", but does not name one of the gateway's tools. The action is
-judged like a call to each tool that does the same, and the strictest verdict counts. A rule can allow an action only if
-its target can be checked: if the agent names no file, or one outside the workspace, the user decides. A command or file
-that appears only in descriptive text can cause a denial, but never a permission.
+judged as a call to each of the gateway's tools that could do the same, and the strictest verdict counts. A rule can
+allow an action only if its target can be checked: if the agent names no file, or a file outside the workspace, the user
+decides. If a command or file appears only in descriptive text, it can cause the action to be denied, but not to be
+allowed.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from tieline.tools.protected import protection_warning
 from tieline.tools.toolbox import READ_ONLY_TOOLS
 
 MOST_PATHS = 100
-"""Maximum number of files of an action that are looked up on the disk. If there are more, the user decides."""
+"""Maximum number of paths of one action that are looked up on the disk. If an action has more, the user decides."""
 
 _WRITING = ("edit_file", "write_file")
 _TOOLS = {
@@ -30,7 +31,7 @@ _TOOLS = {
     "move": ("move", *_WRITING),
     "execute": ("run_terminal",),
 }
-"""For each kind of action, the tools whose rules apply. Other kinds are allowed only by rules that name the kind."""
+"""Maps each kind of action to the tools whose rules apply. Any other kind is allowed only by a rule that names it."""
 _STRICTNESS = ("allow", "ask", "deny")
 
 
@@ -45,7 +46,7 @@ class AgentRules:
     async def judge(self, deed: AgentAction) -> Ruling:
         """Decide whether an action is allowed, is denied, or needs approval, and describe its risk.
 
-        Paths are looked up on the disk, in a thread.
+        A separate thread looks up the paths on the disk.
         """
         subject, verdict, warning = await asyncio.to_thread(self._strictest, deed)
         if verdict.decision != "ask" and verdict.rule not in DEFAULTS:
@@ -79,7 +80,7 @@ class AgentRules:
         return verdict
 
     def _subjects(self, deed: AgentAction) -> Iterator[tuple[Subject, bool]]:
-        """Yield each subject to judge, and whether it is known well enough that a rule may allow it."""
+        """Yield each subject to judge, and whether its target is known well enough for a rule to allow it."""
         if deed.command or deed.kind == "execute":
             folder = self._located(deed.folder or ".")
             yield (

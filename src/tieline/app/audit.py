@@ -1,6 +1,6 @@
-"""The audit log: one JSON line for each inbox item, answer and decision by a rule. Only its owner can read it.
+"""The audit log: one JSON line for each inbox item, each answer, and each decision made by a rule.
 
-A failure to write must never prevent an action: it is only logged.
+Only the owner of the file can read it. If writing fails, the failure is logged, but the action is not prevented.
 """
 
 import logging
@@ -19,11 +19,11 @@ from tieline.tools.policy import Subject, Verdict
 log = logging.getLogger("tieline")
 
 AUDIT_LIMIT = 4 << 20
-"""Size in bytes at which the file is rotated."""
+"""Size, in bytes, at which the file is rotated."""
 AUDIT_KEPT = 3
 """Number of rotated files that are kept."""
 LONGEST_TEXT = 16 << 10
-"""Maximum number of characters of a text in a record. Longer texts are truncated."""
+"""Maximum number of characters of each text in a record. Longer texts are truncated."""
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -44,7 +44,7 @@ class AuditLog:
         self._is_failing = False
 
     def write_entry(self, entry: AuditEntry) -> None:
-        """Record a change of an inbox item."""
+        """Record that an inbox item has changed."""
         self._write(entry)
 
     def write_ruling(self, subject: Subject, verdict: Verdict) -> None:
@@ -53,7 +53,7 @@ class AuditLog:
         self._write({**what, "call": subject})
 
     def _write(self, record: object) -> None:
-        """Append a record. Repeated failures are logged only once."""
+        """Append a record. If several writes fail in a row, log only the first failure."""
         try:
             self._append(msgspec.json.encode(_encodable(msgspec.to_builtins(record))) + b"\n")
         except (OSError, ValueError) as error:
@@ -82,7 +82,7 @@ class AuditLog:
 
 
 def open_audit_log(env: Mapping[str, str]) -> AuditLog:
-    """Return the audit log in the user's state folder."""
+    """Return the audit log in the user's state folder. If there is no such folder, nothing is recorded."""
     folder = state_folder(env)
     return AuditLog(None if folder is None else folder / "audit.jsonl", clock=time.time)
 

@@ -1,7 +1,7 @@
-"""The settings of the gateway. All have defaults; `config_file` reads them from TOML.
+"""The settings of the gateway. All have defaults. The module `config_file` reads them from a TOML file.
 
-Without a file, the gateway offers the demo model, and an upstream for each of ANTHROPIC_API_KEY and OPENAI_API_KEY that
-is set.
+Without a file, the gateway offers the demo model. If ANTHROPIC_API_KEY or OPENAI_API_KEY is set, it also offers the
+upstream to which the key belongs.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ KEY_NAMES = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 
 Arguments = Literal["buffered", "incremental"]
 Seconds = Annotated[float, Meta(gt=0, le=1e9)]
-"""A positive number of seconds. The upper bound rejects infinity, and NaN fails every comparison."""
+"""A positive number of seconds. The upper bound rejects infinity. NaN is rejected because it fails every comparison."""
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 Number = Annotated[int, Meta(ge=1, le=1_000_000)]
 TokenCount = Annotated[int, Meta(ge=1, le=1_000_000_000)]
@@ -57,7 +57,10 @@ class UpstreamSettings(Value, forbid_unknown_fields=True):
 
     kind: Literal["anthropic", "openai"]
     api: Literal["chat", "responses", "auto"] | None = None
-    """The API of an OpenAI-like upstream; None: chat. `auto`: the one that the client uses, if it is one of them."""
+    """The API of an OpenAI-like upstream; None means `chat`.
+
+    With `auto`, clients of the Responses API use `responses`, and all other clients use `chat`.
+    """
     base_url: str | None = None
     key_env: str | None = None
     key_file: str | None = None
@@ -76,7 +79,7 @@ class CursorSettings(Value, forbid_unknown_fields=True):
     """`[cursor]`: the address of Cursor's service, the client identity to present, and timeouts."""
 
     enabled: bool | None = None
-    """If None, the Cursor backend is enabled when there is a login or a key."""
+    """Whether the Cursor backend is enabled. If None, it is enabled if there is a login or a key."""
     api_url: str = "https://api2.cursor.sh"
     agent_url: str | None = None
     website_url: str = "https://cursor.com"
@@ -88,7 +91,7 @@ class CursorSettings(Value, forbid_unknown_fields=True):
     client_version: str | None = None
     ghost_mode: bool | None = None
     machine_id: str | None = None
-    """If set, requests to Cursor carry the checksum header, which is computed from this id."""
+    """If set, requests to Cursor carry a checksum header that is computed from this id."""
     history: Literal["blobs", "text"] = "blobs"
     web: bool = True
     images: bool = True
@@ -118,7 +121,7 @@ class ToolSettings(Value, forbid_unknown_fields=True):
 
     enabled: bool = False
     workspace: str | None = None
-    """If None, the tools use the working directory."""
+    """The folder in which the tools work. If None, it is the working directory."""
     yolo: bool = False
     rules: tuple[Rule, ...] = ()
     shell: str = "/bin/sh"
@@ -138,7 +141,7 @@ class ToolSettings(Value, forbid_unknown_fields=True):
 
 
 class AgentSettings(Value, forbid_unknown_fields=True):
-    """`[acp.agents.NAME]`: a coding agent to add, or settings that change one of the known agents."""
+    """`[acp.agents.NAME]`: an additional coding agent, or changed settings of a known agent."""
 
     command: tuple[str, ...] = ()
     title: str = ""
@@ -157,19 +160,19 @@ class McpSettings(Value, forbid_unknown_fields=True):
 
 
 class AcpSettings(Value, forbid_unknown_fields=True):
-    """`[acp]`: the coding agents offered as models: their working folders, permissions, environment and timeouts."""
+    """`[acp]`: coding agents that are offered as models, with their folders, permissions, environment and timeouts."""
 
     enabled: bool = True
     workspace: str | None = None
-    """If None, agents work in the working directory of the gateway."""
+    """The folder in which agents work. If None, it is the working directory of the gateway."""
     environment: tuple[str, ...] = ()
-    """Names of the environment variables that agents receive. If empty: all variables except the gateway's own keys."""
+    """Names of the environment variables that agents receive. If empty, they receive all except the gateway's keys."""
     client_tools: bool = True
     """Whether agents may call the tools that clients offer in their requests."""
     files: bool = False
-    """Whether agents read and write files through the gateway, under the rules of `tools`."""
+    """Whether agents read and write files through the gateway. The rules of the gateway's own tools then apply."""
     terminals: bool = False
-    """Whether agents run commands through the gateway, under the rules of `tools`."""
+    """Whether agents run commands through the gateway. The rules of the gateway's own tools then apply."""
     keep_sessions: bool = True
     """Whether conversations can be continued after a restart of the gateway."""
     processes: Number = 8
@@ -178,7 +181,7 @@ class AcpSettings(Value, forbid_unknown_fields=True):
     idle_timeout: Seconds = 900.0
     agents: Mapping[str, AgentSettings] = {}
     folders: Mapping[str, str] = {}
-    """Other working folders that a conversation can select, by name."""
+    """Folders, by name, that a conversation can select instead of `workspace`."""
     mcp: Mapping[str, McpSettings] = {}
     """MCP servers that a conversation can select, by name."""
 
@@ -187,10 +190,10 @@ class ResponsesSettings(Value, forbid_unknown_fields=True):
     """`[responses]`: the stored responses and conversations of the Responses API."""
 
     store: bool = True
-    """Whether responses are stored; clients of this API ask for it unless they set `store` to false."""
+    """Whether responses are stored. If true, a response is stored unless the client sets `store` to false."""
     keep_days: Annotated[float, Meta(gt=0, le=3650)] = 30.0
     max_mib: Number = 256
-    """The size of all stored responses; the least recently used ones are removed first."""
+    """Maximum size of all stored responses together, in MiB. The least recently used ones are removed first."""
 
 
 class WebSettings(Value, forbid_unknown_fields=True):
@@ -198,11 +201,11 @@ class WebSettings(Value, forbid_unknown_fields=True):
 
     enabled: bool = True
     traffic: Count = 500
-    """How many requests the traffic view keeps."""
+    """Maximum number of requests that the traffic view keeps."""
 
 
 class ClientSettings(Value, forbid_unknown_fields=True):
-    """`[clients.NAME]`: how to answer one kind of client."""
+    """`[clients.NAME]`: how the gateway recognises one kind of client, and how it answers such clients."""
 
     user_agent: str | None = None
     key_env: str | None = None
@@ -211,11 +214,11 @@ class ClientSettings(Value, forbid_unknown_fields=True):
     freeform: Literal["custom", "function"] | None = None
     activity: Literal["reasoning", "text", "hidden"] | None = None
     tools: bool | None = None
-    """Whether this client may use the gateway's own tools. If None, only if it sends a named key that allows them."""
+    """Whether this client may use the gateway's own tools. If None, it may if it sends a named key that allows them."""
 
 
 class ModelSettings(Value, forbid_unknown_fields=True):
-    """`[models."NAME"]`: facts about models that their upstream does not report, or reports wrongly."""
+    """`[models."NAME"]`: facts about models that the upstream does not report or reports incorrectly."""
 
     title: str = ""
     context: TokenCount | None = None
@@ -223,7 +226,7 @@ class ModelSettings(Value, forbid_unknown_fields=True):
     inputs: Annotated[tuple[Input, ...], Meta(min_length=1)] | None = None
     tools: bool | None = None
     reasoning: bool | tuple[Effort, ...] | None = None
-    """The reasoning efforts that the model accepts, or whether it can reason at all."""
+    """Whether the model can reason, or the reasoning efforts that it accepts."""
 
     def facts(self) -> ModelFacts:
         """Return the settings in the form that backends use."""
@@ -247,11 +250,11 @@ class KeySettings(Value, forbid_unknown_fields=True):
     key_file: str | None = None
     tools: bool = False
     models: tuple[str, ...] = ()
-    """Patterns of the models that may be used; if empty, all."""
+    """Patterns of the names of models that may be used with the key. If empty, all models may be used."""
     agents: bool = True
-    """Whether coding agents may be used."""
+    """Whether coding agents may be used with the key."""
     paths: tuple[str, ...] = ()
-    """Prefixes of the paths for which the key is valid; if empty, all model APIs."""
+    """Prefixes of the paths for which the key is valid. If empty, the key is valid for all model APIs."""
     requests_per_minute: Number | None = None
 
 

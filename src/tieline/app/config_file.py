@@ -42,7 +42,7 @@ from tieline.wire import anthropic, openai_chat, openai_responses
 LIMIT = 256 << 10
 """Maximum size of a configuration file, in bytes."""
 MOST_DOTS = 500
-"""Maximum number of dots in a line: the TOML parser takes cubic time for a dotted key."""
+"""Maximum number of dots in a line. It is limited because the TOML parser takes cubic time for dotted keys."""
 
 _DIALECTS: Mapping[str, tuple[type[msgspec.Struct], ...]] = {
     "anthropic": (anthropic.Dialect,),
@@ -50,21 +50,21 @@ _DIALECTS: Mapping[str, tuple[type[msgspec.Struct], ...]] = {
     "responses": (openai_responses.Dialect,),
     "auto": (openai_chat.Dialect, openai_responses.Dialect),
 }
-"""The dialects of an upstream by its API."""
+"""The dialects that the settings of an upstream are checked against, by the upstream's API."""
 
 T = TypeVar("T")
 Keyed = TypeVar("Keyed", ServerSettings, UpstreamSettings, CursorSettings, KeySettings)
 
 
 class ConfigFile(NamedTuple):
-    """A configuration file and its content. It is read only once, so exactly the content that was checked is used."""
+    """A configuration file and its content. The file is read only once, so exactly the checked content is used."""
 
     path: Path
     data: bytes
 
 
 def read_config_file(path: Path) -> ConfigFile:
-    """Read a configuration file named by the user. It may also be a device or a pipe, such as /dev/null."""
+    """Read a configuration file that the user named. It may also be a device or a pipe, such as /dev/null."""
     try:
         return ConfigFile(path, read_stream(path, LIMIT))
     except OSError as error:
@@ -74,7 +74,7 @@ def read_config_file(path: Path) -> ConfigFile:
 
 
 def load_config(source: ConfigFile | None, env: Mapping[str, str]) -> Config:
-    """Return the settings in `source`, or the defaults if it is None. Add upstreams for API keys in `env`."""
+    """Return the settings in `source`, or the defaults if it is None. Add upstreams for the API keys in `env`."""
     config = Config() if source is None else _parse(source)
     upstreams = {**_upstreams_of(env, config), **config.upstreams}
     return msgspec.structs.replace(config, upstreams=upstreams)
@@ -148,7 +148,8 @@ class _InvalidSetting(Exception):
 def _convert(table: dict[str, Any]) -> Config:
     """Convert a parsed TOML file into settings.
 
-    Tables with a name chosen by the user are converted one by one, because msgspec's errors do not contain the name.
+    Tables whose names are chosen by the user are converted one by one, because msgspec's errors do not contain the
+    names.
     """
     tables = ("upstreams", "clients", "keys", "models")
     named = {name: table.pop(name) for name in tables if isinstance(table.get(name), dict)}
@@ -174,7 +175,7 @@ def _convert_table(table: Any, kind: type[T], within: str) -> T:
 
 
 def _mistakes(config: Config) -> list[tuple[str, str]]:
-    """Check rules that types cannot express. Return the dotted path and an error message for each wrong setting."""
+    """Check rules that types cannot express. Return the dotted path and an error message for each invalid setting."""
     wrong: list[tuple[str, str]] = []
     for name, upstream in config.upstreams.items():
         place = f"upstreams.{name}"
@@ -328,7 +329,7 @@ def _closest(key: str, known: tuple[str, ...]) -> str:
 
 
 def line_of(text: str, place: str) -> int | None:
-    """Return the number of the line that sets the dotted path `place`, or of the table that contains it."""
+    """Return the number of the line that sets the dotted path `place` or, if there is none, the line of its table."""
     *tables, key = place.split(".")
     found: int | None = None
     table: list[str] = []

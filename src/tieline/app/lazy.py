@@ -1,6 +1,6 @@
-"""Functions and classes whose module is imported on the first call, to save start-up time and memory.
+"""Functions and classes whose modules are imported on the first call, to save start-up time and memory.
 
-Only the composition root and the command line use this. Type checkers and the import contracts see a normal import:
+Only the composition root and the command line use this module. Type checkers and import contracts see a normal import:
 
     if TYPE_CHECKING:
         from tieline.app.build.page import build_page
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class LazyImport:
-    """Stands for a function or class of another module, which is imported on the first call."""
+    """Stands for a function or class of another module. The module is imported on the first call."""
 
     def __init__(self, module: str, name: str) -> None:
         self.module = module

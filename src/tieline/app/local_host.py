@@ -1,6 +1,6 @@
-"""File access and terminals for coding agents, subject to the rules of the gateway's own tools and to approval.
+"""File access and terminals for coding agents. The rules of the gateway's own tools apply, and the user may be asked.
 
-The user approves exactly the command line that runs: it includes the agent's arguments and environment variables.
+The user approves exactly the command line that runs, including the agent's arguments and environment variables.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from tieline.tools.workspace import Workspace, read_whole
 MOST_TERMINALS = 32
 USUAL_OUTPUT = 256 << 10
 MOST_OUTPUT = 4 << 20
-"""Maximum number of bytes kept of a command's output, whatever the agent requests."""
+"""Maximum number of bytes kept of a command's output, even if the agent requests more."""
 
 _MERGED = 'exec "$@" 2>&1'
 """A shell script that runs a command with standard error merged into standard output, as in a terminal."""
@@ -41,7 +41,7 @@ class AgentFiles:
         self._workspace = Workspace(tools.workspace)
 
     async def read(self, path: str, line: int | None, limit: int | None, host: Host) -> str:
-        """Return the text of a file, or `limit` lines starting at `line`."""
+        """Return the text of a file, or only `limit` lines starting at line number `line` (the first is 1)."""
         place = await _cleared(self._tools, _call("read_file", path=path), host)
         text = await asyncio.to_thread(self._text, path, place)
         if line is None and limit is None:
@@ -70,7 +70,7 @@ class AgentFiles:
 
 
 class AgentTerminals:
-    """Runs commands for agents. `tasks` ends them when the gateway stops."""
+    """Runs commands for agents. When the gateway stops, `tasks` ends the commands."""
 
     def __init__(
         self, tools: GuardedTools, tasks: Tasks, *, environment: Mapping[str, str], interpreter: Sequence[str]
@@ -131,7 +131,7 @@ class AgentTerminals:
 
 
 class _Terminal:
-    """A command and the task that waits for its end."""
+    """A running command, and the task that waits until it ends."""
 
     def __init__(self, running: RunningCommand, waiting: "asyncio.Task[None]") -> None:
         self.running = running
@@ -154,7 +154,7 @@ class _Terminal:
 
 
 async def _cleared(tools: GuardedTools, call: ToolCall, host: Host) -> str | None:
-    """Ask for permission and return the path that the call may act on. Raise GatewayError if the call is refused."""
+    """Ask for permission if needed, and return the path that the call may access. Raise GatewayError on refusal."""
     cleared = await tools.authorize(call, host)
     if isinstance(cleared, ToolRefusal):
         raise _refused(cleared.for_model)

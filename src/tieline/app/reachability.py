@@ -13,7 +13,7 @@ _TIMEOUTS = Timeouts(connect=TIME_LIMIT, first_byte=TIME_LIMIT, idle=TIME_LIMIT)
 
 
 async def unreachable(upstreams: Mapping[str, UpstreamSettings], client: HttpClient) -> dict[str, str]:
-    """Return the names of the upstreams that do not answer, with the reasons. Any HTTP response counts as an answer."""
+    """Return the upstreams that do not answer, with the reason for each. Any HTTP response counts as an answer."""
     reasons = await asyncio.gather(*(_reason(upstream, client) for upstream in upstreams.values()))
     return {name: reason for name, reason in zip(upstreams, reasons, strict=True) if reason is not None}
 

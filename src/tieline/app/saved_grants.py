@@ -1,4 +1,4 @@
-"""Saved grants: the permissions that the user gave with the answer "always", in one file per workspace."""
+"""Saved grants: permissions that the user granted with the answer "always". There is one file per workspace."""
 
 import errno
 import fcntl
@@ -21,7 +21,7 @@ log = logging.getLogger("tieline")
 
 RULES_LIMIT = 4 << 20
 LOCK_WAIT = 5.0
-"""Seconds to wait for another gateway that is writing the grants of the same workspace."""
+"""Seconds to wait while another gateway is writing the grants of the same workspace."""
 
 _FileIdentity = tuple[int, ...]
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -30,8 +30,9 @@ _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 class SavedGrants(Grants):
     """The permissions saved for one workspace, in a file that several gateways may share.
 
-    The file is read again whenever it has been replaced, and is changed only under a lock, so a change made by one
-    gateway takes effect in the others at their next tool call. A file that cannot be read or trusted grants nothing.
+    The file is changed only under a lock and is read again whenever it has been replaced. So a change made by one
+    gateway takes effect in the other gateways at their next tool call. A file that cannot be read or trusted grants
+    nothing.
     """
 
     def __init__(self, folder: Path, workspace: str) -> None:

@@ -31,13 +31,13 @@ else:
 log = logging.getLogger("tieline")
 
 SAFETY = [("x-content-type-options", "nosniff"), ("cross-origin-resource-policy", "same-origin")]
-"""Headers of every response: browsers must neither guess its type nor share it with other sites."""
+"""Headers of every response. They forbid browsers to guess its type and to share it with other sites."""
 KEEP_IDLE = 75
 BACKLOG = 4096
 MOST_FILES = 65536
 _KEPT_MEMORY = 4 << 20
 DRAIN = 1
-"""Seconds that open requests have to finish when the gateway stops."""
+"""Seconds that open requests have to finish after the gateway is told to stop."""
 CLOSING = 0.8
 """Seconds that agents, connections and pending writes have to finish after open requests have ended."""
 
@@ -52,7 +52,8 @@ def serve(
 ) -> None:
     """Run the gateway until it is interrupted. `announce` prints the start-up text and warnings.
 
-    `source` is the configuration file. With `simulate_cursor`, the Cursor backend talks to a simulator of the service.
+    `source` is the configuration file. If `simulate_cursor` is true, the Cursor backend talks to a simulator of the
+    service.
     """
     hint = "Another tieline may be running; choose another port with `tieline serve --port`."
     listener = listen(config.server.host, config.server.port, hint)
@@ -81,7 +82,7 @@ def serve(
 
 
 def run(program: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine in an event loop, with the limits and settings of the process that the gateway needs."""
+    """Run a coroutine in an event loop, after adjusting the file limit, the allocator and the handling of SIGINT."""
     _raise_file_limit()
     _tune_allocator()
     # Shells start background jobs with SIGINT ignored. Stop on SIGINT in any case.
@@ -97,7 +98,7 @@ async def warn_of_unreachable(config: Config, app: App) -> None:
 
 
 def server_config(app: App, asgi: HttpApp | None = None) -> uvicorn.Config:
-    """Return the uvicorn settings for the gateway's main HTTP application, or for another one. Tests use them, too."""
+    """Return the uvicorn settings for `asgi` or, if it is None, for the main application. Tests also use them."""
     return uvicorn.Config(
         asgi or app.asgi,
         http=HttpServerProtocol,
@@ -117,10 +118,10 @@ def server_config(app: App, asgi: HttpApp | None = None) -> uvicorn.Config:
 
 
 def _tune_allocator() -> None:
-    """Make the allocator keep the memory of one request for the next.
+    """Make the allocator reuse the memory of one request for the next.
 
-    glibc raises its mmap threshold when a large block is freed, so allocate and free one. With the default threshold,
-    the memory of a large request is returned to the system and must be mapped again for the next request.
+    With glibc's default mmap threshold, the memory of a large request is returned to the system and must be mapped
+    again for the next request. glibc raises the threshold when a large block is freed, so allocate one and free it.
     """
     bytes(_KEPT_MEMORY)
 
@@ -129,7 +130,7 @@ class GatewayServer(uvicorn.Server):
     """A uvicorn server that stops on a signal without re-raising it, so that the program can close its resources."""
 
     async def serve_on(self, listener: socket.socket) -> None:
-        """Serve until a signal or `stop`. All long-lived objects must exist already."""
+        """Serve until a signal arrives or `stop` is called. All long-lived objects must exist before this call."""
         # Objects created so far live as long as the process, and requests leave few cycles: collect rarely.
         gc.collect()
         gc.freeze()
@@ -139,7 +140,7 @@ class GatewayServer(uvicorn.Server):
         await self.serve(sockets=[listener])
 
     def stop(self) -> None:
-        """Stop serving; `serve_on` returns when open requests are finished or cancelled."""
+        """Stop serving. `serve_on` returns after all open requests have finished or have been cancelled."""
         self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signature of signal handlers
@@ -172,7 +173,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def listen(host: str, port: int, hint: str) -> socket.socket:
-    """Return a listening socket. Raise ConfigError with the hint if the address cannot be used."""
+    """Return a listening socket. Raise ConfigError with `hint` in its message if the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)

@@ -1,7 +1,7 @@
 """Document stores: in memory, or in one SQLite file that only its owner can read.
 
-A document is a byte string with a key. Documents are grouped into shelves, and a key is unique within its shelf. All
-disk access happens in one thread, in order. The file is created by the first write. A damaged file is renamed, and a
+A document is a byte string with a key. Documents are grouped into shelves, and a key is unique within its shelf. One
+thread performs all disk operations, in order. The file is created by the first write. A damaged file is renamed, and a
 new one is created.
 """
 
@@ -19,7 +19,7 @@ log = logging.getLogger("tieline")
 
 FILE_NAME = "sessions.sqlite3"
 BUSY = 5.0
-"""Seconds to wait for another gateway that is writing."""
+"""Seconds to wait while another gateway is writing."""
 
 T = TypeVar("T")
 
@@ -124,7 +124,7 @@ class DiskStore:
     async def _do(self, work: Callable[[sqlite3.Connection], T], failing: T, *, make: bool = True) -> T:
         """Run `work` in the thread and return its result, or `failing` if the database fails.
 
-        Cancelling the caller does not interrupt `work`. Without `make`, return `failing` if there is no file yet.
+        Cancelling the caller does not interrupt `work`. If `make` is false and there is no file yet, return `failing`.
         """
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "store")
@@ -193,9 +193,9 @@ class DiskStore:
 
 
 def _execute_when_free(database: sqlite3.Connection, statement: str) -> None:
-    """Execute a statement, and retry while the database is busy.
+    """Execute a statement, and retry as long as the database is busy.
 
-    SQLite's own timeout does not cover the statements that initialise a file, which two gateways may run at once.
+    SQLite's own timeout does not cover the statements that initialise a file, and two gateways may run them at once.
     """
     until = time.monotonic() + BUSY
     while True:

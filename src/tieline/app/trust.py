@@ -33,18 +33,18 @@ class Trusted(NamedTuple):
 
 
 class TrustStore:
-    """The files that the user trusts: one record per path, so that concurrent writers do not conflict."""
+    """The files that the user trusts. Each path has a record of its own, so that concurrent writers do not conflict."""
 
     def __init__(self, user_folder: Path) -> None:
         self._folder = user_folder / FOLDER_NAME
 
     @property
     def is_new(self) -> bool:
-        """Whether this user has never been asked whether to trust a file."""
+        """Whether this user has never been asked to trust a file."""
         return not self._folder.exists()
 
     def begin(self) -> None:
-        """Create the folder of records, so that `is_new` becomes false. Raise OSError if that fails."""
+        """Create the folder for the records, so that `is_new` becomes false. Raise OSError if that fails."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def standing(self, source: ConfigFile) -> Standing:
@@ -63,7 +63,7 @@ class TrustStore:
         write_private(self._file(source.path), json.dumps(record).encode())
 
     def remove(self, path: Path) -> bool:
-        """Stop trusting a file; return whether it was trusted. Raise OSError if that fails."""
+        """Stop trusting a file. Return whether it was trusted before. Raise OSError if its record cannot be removed."""
         try:
             self._file(path).unlink()
         except FileNotFoundError:
@@ -97,7 +97,7 @@ class Untrusted(NamedTuple):
     source: ConfigFile
     standing: Standing
     is_first: bool
-    """Whether this is the first untrusted file that this user encounters."""
+    """Whether this user has never been asked to trust a file before."""
 
 
 Agree = Callable[[Untrusted], bool]
@@ -114,9 +114,9 @@ class ConfigFinder:
         self._warn = warn
 
     def find(self, explicit: Path | None, here: Path) -> ConfigFile | None:
-        """Return the `explicit` file, else the one in `here` if it is trusted, else the user's own, else None.
+        """Return the `explicit` file or, if None, the file in `here` if it is trusted, or else the user's own.
 
-        Raise ConfigError if the file cannot be read or must not be used.
+        Return None if there is no file. Raise ConfigError if the file cannot be read or must not be used.
         """
         if explicit is not None:
             return read_config_file(explicit)
@@ -171,7 +171,7 @@ def place(given: Path) -> Path:
 
 
 def read_local(path: Path, warn: Callable[[str], None]) -> ConfigFile | None:
-    """Read a configuration file that may be hostile. Return None if there is no regular file at `path`.
+    """Read a configuration file that may come from an attacker. Return None if there is no regular file at `path`.
 
     Raise ConfigError if the file cannot be read.
     """
@@ -198,7 +198,7 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _require_own(state: os.stat_result) -> None:
-    """Raise ValueError unless only this user or root can have written the file."""
+    """Raise ValueError unless this user and root are the only ones who can have written the file."""
     if state.st_uid not in (os.getuid(), 0):
         raise ValueError("it belongs to another user; to use it anyway, pass it with --config")
     if state.st_mode & stat.S_IWOTH or (state.st_mode & stat.S_IWGRP and not _is_private_group(state.st_gid)):

@@ -20,11 +20,11 @@ from tieline.net.process.tail import Tail
 
 LOOPBACK = "127.0.0.1"
 URL_TIMEOUT = 60.0
-"""Seconds that a program has to print its public address."""
+"""Time limit for a program to print its public address, in seconds."""
 MAX_OUTPUT = 64 * 1024
-"""Bytes of a program's output that are kept."""
+"""Maximum number of bytes kept of a program's output."""
 SHOWN_LINES = 12
-"""Lines of a program's output that are shown when it fails."""
+"""Number of lines at the end of a program's output that are shown when it fails."""
 STOPPING = StopTimeouts(eof=0, term=2, kill=2)
 ENVIRONMENT = frozenset(
     (
@@ -35,19 +35,19 @@ ENVIRONMENT = frozenset(
 )
 """The environment variables that a program receives. None of them is a key."""
 _MERGED = ("/bin/sh", "-c", 'exec "$@" 2>&1', "sh")
-"""Runs a program with its standard error sent to its standard output: either may contain the public address."""
+"""Runs a program with standard error merged into standard output, because either may contain the public address."""
 
 
 class TunnelProgram(NamedTuple):
-    """A program that makes a port of this machine reachable from the internet."""
+    """A program that makes a port of this machine reachable from the internet, such as cloudflared."""
 
     name: str
     arguments: Callable[[int], Sequence[str]]
-    """Returns its arguments for a port."""
+    """Returns the program's arguments for a port."""
     url: re.Pattern[str]
-    """Finds the public address in its output."""
+    """Matches the public address in the program's output."""
     installation: str
-    """Where users get it."""
+    """Where users can get the program."""
 
 
 PROGRAMS: Mapping[str, TunnelProgram] = {
@@ -71,7 +71,7 @@ PROGRAMS: Mapping[str, TunnelProgram] = {
 
 
 class TunnelError(Exception):
-    """A tunnel program failed. `output` is the last lines of its output."""
+    """A tunnel program failed. `output` contains the last lines of its output."""
 
     def __init__(self, message: str, output: str = "") -> None:
         super().__init__(message)
@@ -80,7 +80,7 @@ class TunnelError(Exception):
 
 
 class TunnelOptions(NamedTuple):
-    """What to run: the program and its path, the only valid key, and the port of the listener (0 picks any).
+    """The options of a tunnel: the program and its path, the only valid key, and the port of the listener (0 for any).
 
     `patience` is the number of seconds that the program has to print its public address.
     """
@@ -93,16 +93,16 @@ class TunnelOptions(NamedTuple):
 
 
 class OpenTunnel(NamedTuple):
-    """A tunnel that works: its public address, and the names of the models that its key may use."""
+    """A working tunnel: its public address, and the names of the models that may be used with its key."""
 
     url: str
     models: Sequence[str]
 
 
 def find_program(name: str | None, env: Mapping[str, str]) -> tuple[TunnelProgram, str]:
-    """Return a program and its path: the one with this name, or the first that is installed.
+    """Return a tunnel program and its path: the one called `name` or, if None, the first that is installed.
 
-    Raise ConfigError if there is none.
+    Raise ConfigError if no program is found.
     """
     candidates = list(PROGRAMS.values()) if name is None else [PROGRAMS[name]]
     for program in candidates:
@@ -159,7 +159,7 @@ def run_tunnel(
 async def _run_program(
     options: TunnelOptions, port: int, env: Mapping[str, str], app: App, announce: Callable[[OpenTunnel], None]
 ) -> TunnelError:
-    """Run the program until this task is cancelled. Return an error if the program fails or ends before."""
+    """Run the program until this task is cancelled. If the program fails or ends before that, return an error."""
     program = options.program
     own = {name: value for name, value in env.items() if name in ENVIRONMENT}
     try:
@@ -181,7 +181,7 @@ async def _run_program(
 
 
 async def _public_url(process: Process, options: TunnelOptions, output: Tail) -> str:
-    """Return the public address as soon as the program has printed it. Add its output to `output`."""
+    """Return the public address as soon as the program has printed it. Add all its output to `output`."""
     program = options.program
     try:
         async with asyncio.timeout(options.patience):

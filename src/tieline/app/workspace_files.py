@@ -1,4 +1,4 @@
-"""Finds and reads the workspace files that a user attaches to a message on the page."""
+"""Finds and reads workspace files that a user attaches to a message on the web page."""
 
 import asyncio
 import base64
@@ -17,7 +17,7 @@ MOST_NAMES = 50_000
 """Maximum number of workspace files that are listed."""
 MOST_FOUND = 50
 NAMES_KEPT = 5.0
-"""Seconds for which the list of files is cached while the user types."""
+"""Seconds for which the list of files is cached, so that it is not read again for each letter that the user types."""
 MOST_ATTACHED = 256 * 1024
 """Maximum number of characters of an attached text file. Longer files are truncated."""
 
@@ -65,7 +65,7 @@ class WorkspaceFiles:
 
 
 def best_matches(names: Sequence[str], query: str, most: int) -> list[str]:
-    """Return up to `most` names that contain the letters of `query` in this order, best match first."""
+    """Return up to `most` names that contain the letters of `query` in the same order, the best matches first."""
     wanted = query.lower().strip()
     ranked = ((_rank(name.lower(), wanted), name) for name in names)
     found = sorted((rank, len(name), name) for rank, name in ranked if rank is not None)

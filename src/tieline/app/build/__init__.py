@@ -1,5 +1,5 @@
-"""Builds the objects of the program from the configuration; start reading at `application.build`.
+"""Builds all objects of the program from the configuration. Start reading at `application.build`.
 
-Each module builds one part. Behaviour belongs in the other packages; only wiring, and code that needs the configuration
-or the environment, belongs here.
+Each module builds one part. Only wiring, and code that needs the configuration or the environment, belongs here.
+Behaviour belongs in the other packages.
 """

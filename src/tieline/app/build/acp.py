@@ -1,4 +1,4 @@
-"""Checks whether coding agents are available, and builds their backend. Its code is imported on first use."""
+"""Checks whether coding agents are available, and builds their backend. The backend's code is imported on first use."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -70,7 +70,7 @@ def tools_for_agents(
 ) -> "GuardedTools | None":
     """Return the tools for coding agents: the gateway's own `tools` if they have the same workspace, else new ones.
 
-    Return None if agents do not need any.
+    Return None if agents need no tools.
     """
     settings = config.acp
     if not settings.enabled:
@@ -92,7 +92,7 @@ def _workspace(settings: AcpSettings) -> Path:
 
 
 def _folders(settings: AcpSettings) -> dict[str, str]:
-    """Return the absolute paths of the other folders that a conversation can select."""
+    """Return the absolute paths, by name, of the folders that a conversation can select instead of the default one."""
     found: dict[str, str] = {}
     for name, path in settings.folders.items():
         folder = Path(path).expanduser().resolve()

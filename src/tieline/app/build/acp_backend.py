@@ -1,4 +1,4 @@
-"""Creates the backend for coding agents: their environment, rules and host services, and access to clients' tools."""
+"""Creates the backend for coding agents: their environment, their rules, and access to the host and client tools."""
 
 import secrets
 import sys
@@ -75,7 +75,10 @@ def _server(server: McpSettings) -> ToolServer:
 
 
 def _keeping(env: Mapping[str, str]) -> SessionStorage | None:
-    """Return the store of agent sessions. It is a separate file, which contains digests instead of messages."""
+    """Return the store of agent sessions, or None if there is no state folder.
+
+    It is a separate file, which contains digests instead of messages.
+    """
     folder = state_folder(env)
     return SessionStorage(DiskStore(folder / "agents"), time.time) if folder is not None else None
 
@@ -105,7 +108,7 @@ def _bridge() -> ToolBridge:
 
 
 def _environment(settings: AcpSettings, env: Mapping[str, str], hidden: frozenset[str]) -> dict[str, str]:
-    """Return the environment of agents: the configured variables, or by default all except those in `hidden`."""
+    """Return the environment of agents: the configured variables, or all except those in `hidden` if there are none."""
     if settings.environment:
         return {name: env[name] for name in settings.environment if name in env}
     return {name: value for name, value in env.items() if name not in hidden}

@@ -67,13 +67,13 @@ BARE_NAMES = {
     "anthropic": ("claude-*",),
     "openai": ("gpt-*", "chatgpt-*", "o1*", "o3*", "o4*", "codex-*"),
 }
-"""For each of these upstreams, if it is configured, the model names that reach it without its name as a prefix."""
+"""Patterns of the model names that clients may send without the upstream's name as a prefix, by upstream."""
 
 
 class Tunnel(NamedTuple):
-    """A tunnel that makes a listener public: the only key that is valid there, and a watcher of its requests.
+    """A tunnel that makes a listener public: the only key that is valid there, and an observer of the requests.
 
-    `clock` measures the rate of requests.
+    `clock` is used to measure the rate of requests.
     """
 
     key: NamedKey
@@ -93,7 +93,7 @@ class App:
     tasks: Tasks
     archives: ResponseArchives
     store: Store
-    """The store of the archives."""
+    """The store that contains the archives of the Responses API."""
     startup: StartupText
     tools: "GuardedTools | None" = None
     """The gateway's own tools, if they are enabled."""
@@ -131,8 +131,8 @@ def build(
 ) -> App:
     """Build the program. Raise ConfigError if the configuration cannot be used.
 
-    `source` is the configuration file. With a `cursor_token`, the Cursor backend talks to the simulator. With a
-    `tunnel`, also build the application for the listener behind it.
+    `source` is the configuration file. If `cursor_token` is given, the Cursor backend talks to the simulator. If
+    `tunnel` is given, also build the application for the listener behind the tunnel.
     """
     tasks = Tasks()
     audit = open_audit_log(env)
@@ -326,7 +326,7 @@ def _guard(config: Config, own_keys: Sequence[str], named: Sequence[NamedKey]) -
 
 
 def _profiles(config: Config, env: Mapping[str, str], *, has_named_keys: bool, give_tools: bool = True) -> Profiles:
-    """Return the profiles of clients. Unless they `give_tools`, only the key of a client does."""
+    """Return the profiles of clients. If `give_tools` is false, profiles allow no tools, but named keys still can."""
     # Skip a profile whose key variable is not set: without the key it would match every client.
     known = {
         name: _profile(client, env, give_tools)

@@ -1,4 +1,4 @@
-"""Checks whether the Cursor backend is available, and builds it. Its code is imported on first use."""
+"""Checks whether the Cursor backend is available, and builds it. The backend's code is imported on first use."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ else:
     make_cursor_backend = LazyImport("tieline.app.build.cursor_account", "make_cursor_backend")
 
 CURSOR_MODES = ("agent", "ask", "plan", "debug")
-"""The modes of Cursor's models. Repeated here so that the page can list them without loading the backend."""
+"""The modes of Cursor's models. They are repeated here so that the page can list them without loading the backend."""
 
 
 def cursor_backend(
@@ -31,7 +31,7 @@ def cursor_backend(
     *,
     park_for: float = 900.0,
 ) -> tuple[LazyBackend, BackendStatus] | None:
-    """Build the Cursor backend, and describe its status. With a `token`, no login or key is needed.
+    """Build the Cursor backend, and describe its status. If a `token` is given, no login or key is needed.
 
     Return None if the backend is disabled, or if `enabled` is not set and there is neither a login nor a key.
     """

@@ -27,7 +27,7 @@ from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings
 from tieline.wire.cursor.run.query_replies import QuerySettings
 
 CONNECTIONS = 8192
-"""Maximum number of connections. Over HTTP/1.1, every parked run holds one and needs more to send messages."""
+"""Maximum number of connections. Over HTTP/1.1, each parked run holds one and needs others to send messages."""
 
 
 def cursor_account(
@@ -38,7 +38,7 @@ def cursor_account(
     token: str | None = None,
     key: str | None = None,
 ) -> Account:
-    """Return the account of an access token or an API key; without either, the account of the stored login."""
+    """Return the account for `token` or `key` or, if neither is given, for the stored login."""
     api = AuthApi(client, settings.api_url)
     if token is not None:
         return Account.fixed(api, token, clock=time.time)
@@ -74,7 +74,7 @@ def make_cursor_backend(
 async def login_cursor(
     settings: CursorSettings, env: Mapping[str, str], *, take: bool, say: Callable[[str], None]
 ) -> str:
-    """Log in through a browser, or, with `take`, import the login of Cursor's own client.
+    """Log in through a browser or, if `take` is true, import the login of Cursor's own client.
 
     `say` shows progress. Return a message for the user.
     """
@@ -108,7 +108,7 @@ async def logout_cursor(settings: CursorSettings, env: Mapping[str, str]) -> str
 
 
 async def whoami(settings: CursorSettings, env: Mapping[str, str]) -> str:
-    """Return a message that says which account is in use."""
+    """Return a message that describes the account in use."""
     client = HttpClient(proxies=Proxies.from_env(env))
     account = cursor_account(settings, env, client, key=cursor_key(settings, env))
     try:
@@ -162,9 +162,9 @@ def _terms(settings: CursorSettings, env: Mapping[str, str], park_for: float) ->
 
 
 def _surroundings(workspace: str, env: Mapping[str, str]) -> MachineInfo:
-    """Return the description of this machine that Cursor's service receives.
+    """Return the description of this machine that is sent to Cursor's service.
 
-    Its project folders are those that Cursor's own clients use.
+    It names the same project folders as Cursor's own clients do.
     """
     home = _home(env)
     slug = re.sub(r"[^A-Za-z0-9]+", "-", workspace).strip("-")

@@ -17,11 +17,11 @@ from tieline.net.client.http import HttpClient
 from tieline.web.gateway_info import LoginState
 
 LOGIN_WITHIN = 900.0
-"""Seconds that the user has to finish a login."""
+"""Time limit for the user to finish a login, in seconds."""
 
 
 class _PendingLogin(NamedTuple):
-    """A login that the user has to finish in the browser."""
+    """A login that the user has not finished in the browser yet."""
 
     url: str
     until: float
@@ -29,14 +29,14 @@ class _PendingLogin(NamedTuple):
 
 
 class CursorLogin:
-    """Logs in to Cursor from the web page. Afterwards, Cursor's models are available without a restart."""
+    """Logs in to Cursor from the web page. After a login, Cursor's models are available without a restart."""
 
     def __init__(self, context: PageContext) -> None:
         self._context = context
         self._pending: _PendingLogin | None = None
         self._problem = ""
         self._replaced: list[Backend] = []
-        """Backends of earlier logins, kept open for their running requests."""
+        """Backends of earlier logins, kept open because requests may still use them."""
 
     def state(self) -> LoginState:
         """Return the state of the login, to be shown on the page."""
@@ -99,7 +99,7 @@ class CursorLogin:
             await client.aclose()
 
     def _replace_backend(self) -> None:
-        """Use the new login for all new requests."""
+        """Replace the Cursor backend, so that new requests use the new login."""
         context = self._context
         made = cursor_backend(
             context.config.cursor,

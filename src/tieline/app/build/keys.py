@@ -1,4 +1,4 @@
-"""Reads keys from files and environment variables: those for upstreams, and those that clients must send."""
+"""Reads keys from files and environment variables: keys for upstreams, and keys that clients must send."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from tieline.frontends.keys import MODEL_PATHS, NamedKey
 from tieline.net.private_files import read_file
 
 AGENTS = "acp"
-"""The backend of coding agents."""
+"""The name of the backend for coding agents."""
 KEY_LIMIT = 64 << 10
 """Maximum size of a key file, in bytes."""
 
@@ -52,7 +52,10 @@ def client_keys(config: Config, env: Mapping[str, str]) -> list[str]:
 
 
 def named_keys(config: Config, env: Mapping[str, str], own: Sequence[str]) -> tuple[NamedKey, ...]:
-    """Return the keys of individual clients. Raise ConfigError for a key that is missing or used twice."""
+    """Return the keys of individual clients. Raise ConfigError for a key that is missing or used twice.
+
+    `own` holds the gateway's own keys. They must exist if clients have keys, and must differ from those.
+    """
     if config.keys and not own:
         raise ConfigError(
             f"`keys` also needs the gateway's own key, for the page and the inbox: set {config.server.key_env} "
@@ -79,7 +82,10 @@ def named_keys(config: Config, env: Mapping[str, str], own: Sequence[str]) -> tu
 
 
 def model_access(patterns: Sequence[str], *, agents: bool) -> ModelAccess | None:
-    """Return the limits of a key by patterns of models and by the use of agents; None if there are none."""
+    """Return the models that a key may use: those that match `patterns`, and agents only if `agents` is true.
+
+    Return None if the key may use all models.
+    """
     if not patterns and agents:
         return None
     return ModelAccess(tuple(patterns), () if agents else (AGENTS,))

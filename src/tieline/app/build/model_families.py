@@ -1,8 +1,9 @@
 """Publicly known facts about well-known families of models, for upstreams that do not report them.
 
-The table is deliberately small: a wrong limit is worse than none, because clients rely on it when they shorten
-conversations. Where vendors offer different limits, the table contains the smaller one. Models with open weights have
-no limits here: the server that runs them decides. `[models."NAME"]` in the configuration overrides every entry.
+The table is deliberately small: a wrong limit is worse than a missing one, because clients rely on limits when they
+shorten conversations. Where vendors offer different limits, the table contains the smaller one. Models with open
+weights have no limits here: the server that runs them decides. `[models."NAME"]` in the configuration overrides every
+entry.
 """
 
 from collections.abc import Mapping
@@ -148,4 +149,4 @@ _OPEN_WEIGHTS = {
 }
 
 FAMILIES: Mapping[str, ModelFacts] = {**_CLAUDE, **_GPT, **_GEMINI, **_GROK, **_OPEN_WEIGHTS}
-"""Facts by model name: the upstream's name for the model in lower case, without everything up to the last slash."""
+"""Facts by model name. The name is the upstream's, in lower case and without any prefix up to the last slash."""

@@ -1,4 +1,4 @@
-"""Builds the web page: its sessions and their store, workspace files, the Cursor login and the event stream."""
+"""Builds the web page: its sessions, their store, the workspace files, the Cursor login and the event stream."""
 
 import secrets
 import time
@@ -132,13 +132,13 @@ def ideas(model: str, context: PageContext) -> tuple[str, ...]:
 
 @runtime_checkable
 class _HasModes(Protocol):
-    """The backend for agents, as far as the page uses it. Importing the class itself here would be too slow."""
+    """The attributes of the agents' backend that the page uses. Importing the class itself here would be too slow."""
 
     def modes(self, agent: str) -> tuple[str, ...]: ...
 
 
 def _agent_modes(backend: Backend | None, agent: str) -> tuple[str, ...]:
-    """Return the modes that an agent reported in its first session or, before that session, the common modes."""
+    """Return the modes that an agent reported in its first session. Before that session, return the common modes."""
     made: object = backend.backend.made if isinstance(backend, LazyBackend) else backend
     reported = made.modes(agent) if isinstance(made, _HasModes) else ()
     return reported or (MODES if backend is not None and backend.name == "acp" else ())

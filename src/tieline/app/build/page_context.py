@@ -1,4 +1,4 @@
-"""The parts of the program that the web page uses."""
+"""The settings and objects that the web page needs from the rest of the program."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Build the archives of the Responses API."""
+"""Builds the archives of the Responses API, which hold responses and conversations."""
 
 import secrets
 import time
@@ -14,13 +14,13 @@ from tieline.tasks import Tasks
 
 FOLDER = "responses"
 MAX_ITEM_MIB = 32
-"""Size of the table that maps the ids of items to responses."""
+"""Maximum size, in MiB, of the archive that maps the ids of items to responses."""
 MAX_MEMORY_MIB = 32
-"""Size of all responses if there is no folder for them."""
+"""Maximum size, in MiB, of each archive that is kept in memory instead of in a file."""
 
 
 def build_archives(settings: ResponsesSettings, env: Mapping[str, str], tasks: Tasks) -> tuple[ResponseArchives, Store]:
-    """Return the archives, and the store that must be closed in the end."""
+    """Return the archives, and the store that contains them. The caller has to close the store."""
     folder = state_folder(env)
     store: Store = MemoryStore() if folder is None or not settings.store else DiskStore(folder / FOLDER)
     max_mib = min(settings.max_mib, MAX_MEMORY_MIB) if isinstance(store, MemoryStore) else settings.max_mib

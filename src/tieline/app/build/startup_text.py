@@ -1,4 +1,4 @@
-"""The text that the gateway prints at start-up: its address, its backends, and commands to try first."""
+"""The text that the gateway prints at start-up: its address, its backends, and example commands."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Tieline {__version__}
 
 This gateway needs its key. Send it as `Authorization: Bearer <key>` or `x-api-key: <key>`.
 """
-"""The text for a client without the key. It must not reveal anything about the backends."""
+"""The response to a client that sends no valid key. It must not reveal anything about the backends."""
 
 CLAUDE_NAMES = ("claude-opus-x", "claude-sonnet-x", "claude-haiku-x")
 """Sample model names, as Claude Code sends them by default for its three model sizes."""
@@ -35,7 +35,7 @@ class StartupText:
     def text(self, address: str) -> str:
         """Return the text for a gateway at `address`.
 
-        It says where keys come from, but contains no keys and no terminal control characters.
+        The text says where keys come from, but contains no keys and no terminal control characters.
         """
         source = (
             "no file, only defaults and environment variables" if self.source is None else str(self.source.absolute())
@@ -54,7 +54,7 @@ class StartupText:
         return "\n".join(visible(line).replace("\n", "\\n") for line in lines)
 
     def model(self) -> str:
-        """Return the model name for the examples. It contains `<model>` if the upstream's models are not known."""
+        """Return the model name for the examples. It contains `<model>` if the models of the upstream are not known."""
         config = self.config
         default = config.default_model
         if default is not None and "*" not in default:
@@ -104,7 +104,7 @@ class StartupText:
         ]
 
     def _serves_claude(self) -> bool:
-        """Return whether aliases exist for the model names that Claude Code uses by default."""
+        """Return whether all model names that Claude Code uses by default match an alias."""
         return all(any(fnmatchcase(name, alias) for alias in self.aliases) for name in CLAUDE_NAMES)
 
     def _key(self) -> str:

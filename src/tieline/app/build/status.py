@@ -20,5 +20,5 @@ class BackendStatus:
 
     @property
     def label(self) -> str:
-        """The status in a word or two."""
+        """The status in one or two words."""
         return self.label_if_ready if self.is_ready else self.missing

@@ -79,13 +79,13 @@ def _chat_dialect(settings: UpstreamSettings, origin: Origin) -> openai_chat.Dia
 
 
 def _dialect(settings: UpstreamSettings, dialect: type[D], defaults: Mapping[str, object] = NO_DEFAULTS) -> D:
-    """Return the dialect of one API. Settings that only another API of the upstream has are ignored."""
+    """Create a dialect from the settings. Settings that `dialect` lacks are ignored: they are for another API."""
     known = {name: value for name, value in settings.dialect.items() if name in dialect.__struct_fields__}
     return msgspec.convert({**defaults, **known}, dialect)
 
 
 def upstream_key(name: str, settings: UpstreamSettings, env: Mapping[str, str]) -> tuple[str | None, BackendStatus]:
-    """Return the key of an upstream, if it has one, and the status of the upstream."""
+    """Return the key of an upstream, or None if it has none, and the status of the upstream."""
     url = settings.base_url or DEFAULT_URLS[settings.kind]
     if settings.key_file is not None:
         return key_from_file(settings.key_file), _configured(name, f"{url} (key from {settings.key_file})")
