@@ -1,6 +1,7 @@
 """The ACP backend: offers coding agents that speak the Agent Client Protocol (ACP) as models.
 
-This package starts agent processes, keeps their sessions, maps requests to sessions and turns, and forwards requests
-from agents to the inbox, the client's tools or the host. Start reading with `turn_state.py` and `turn_opener.py`. The
-protocol itself belongs in `wire/acp`; rules and file access for agents are implemented in `app` and passed in.
+This package starts agent processes, keeps their sessions, assigns each request of a client to a session and a turn, and
+forwards requests from agents to the inbox, the client's tools or the host. Start reading with `turn_state.py` and
+`turn_opener.py`. The protocol itself belongs in `wire/acp`; rules and file access for agents are implemented in `app`
+and passed in.
 """

@@ -1,8 +1,8 @@
-"""One agent process: requests to it, facts for its sessions, and its end.
+"""One agent process: sends requests to it, delivers the facts that it reports, and ends it.
 
-A background task reads the output of the process until it ends, and delivers each fact in order: to the request that it
-answers, or to the session that it concerns. A waiting request always ends: with a response, with an error when the
-process ends, or with a timeout.
+A background task reads the output of the process until it ends, and delivers each fact in order: to the request that
+the fact answers, or to the session that it concerns. A waiting request always ends: with a response, with an error when
+the process ends, or with a timeout.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ SILENT = "agent_silent"
 NEEDS_LOGIN = "agent_needs_login"
 
 STDERR_SHOWN = 12
-"""How many of the last lines of standard error are shown when an agent fails."""
+"""Number of lines at the end of standard error that are shown when an agent fails."""
 LINE_SHOWN = 300
 LINGER = 1.0
-"""Seconds to wait for the end of an agent's process after the end of its output."""
+"""Seconds to wait for an agent's process to end after it has closed its output."""
 
 MAX_ANSWERED = 64
-"""If more listeners than this are kept for requests from the agent, those of answered requests are dropped."""
+"""Number of listeners kept for requests from the agent. If there are more, those of answered requests are dropped."""
 
 _INTERPRETER = re.compile(r"(node|nodejs|npx|bun|bunx|deno|python[\d.]*|uv|uvx|sh|bash|env)(\.exe)?")
 
@@ -63,9 +63,9 @@ class Agent:
         self.is_over = False
         """Whether the process has ended or is being ended."""
         self.is_retiring = False
-        """Whether the process receives no new turns and is ended after the current ones."""
+        """Whether the process receives no new turns. It is ended after its current turns."""
         self.uses = 0
-        """How many turns use this process."""
+        """Number of turns that use this process."""
         self._process = process
         self._settings = settings
         self._tasks = tasks
@@ -92,7 +92,7 @@ class Agent:
     ) -> "Agent":
         """Start an agent process and initialize the connection. Raise GatewayError if that fails.
 
-        `folder` is its working folder, by default the configured one.
+        `folder` is the agent's working folder. If it is empty, the configured one is used.
         """
         folder = folder or spec.cwd or settings.cwd
         try:
@@ -120,7 +120,7 @@ class Agent:
         """Send a request and return the agent's response, which may be a refusal.
 
         `send` queues the request and returns its id. If the request opens a session, `listener` receives the facts of
-        that session. Raise GatewayError if there is no response within `within` seconds, or the process ends.
+        that session. Raise GatewayError if the agent does not respond within `within` seconds or its process ends.
         """
         self.check()
         request = send(self.machine)
@@ -143,7 +143,7 @@ class Agent:
         return answer
 
     def push(self) -> None:
-        """Send the bytes that wait in the outbox of `machine`, in the background."""
+        """Send the bytes in the outbox of `machine`, in the background."""
         data = self.machine.outbox()
         if not data or self.is_over:
             return
@@ -157,11 +157,11 @@ class Agent:
             raise self.ended()
 
     def listen(self, session: str, listener: Listener) -> None:
-        """Deliver the facts of a session to this listener."""
+        """Deliver the facts of a session to `listener`."""
         self._listeners[session] = listener
 
     def forget(self, session: str) -> None:
-        """Stop delivering the facts of a session, and drop the state that is kept for it."""
+        """Stop delivering the facts of a session, and drop its state."""
         self._listeners.pop(session, None)
         if not self.is_over:
             self.machine.forget_session(session)
@@ -170,11 +170,11 @@ class Agent:
     # ── errors ──
 
     def ended(self) -> GatewayError:
-        """Return the error that says how the process ended."""
+        """Return an error that describes how the process ended."""
         return GatewayError("upstream", self._with_output(self._why or "has ended"), code=ENDED)
 
     def wants_login(self) -> GatewayError:
-        """Return the error that tells the user how to log in."""
+        """Return an error that tells the user how to log in."""
         line = self._login_line()
         does = (
             f"Run `{line}` in a terminal, then try again." if line else "Log in with its own program, then try again."
@@ -217,13 +217,16 @@ class Agent:
     # ── end ──
 
     def retire(self) -> None:
-        """Start no new turns with this agent, because it ignored a cancellation. End it once no turn uses it."""
+        """Start no new turns with this agent, because it ignored a cancellation. End it as soon as no turn uses it."""
         self.is_retiring = True
         if self.uses == 0:
             self.end("was ended because it ignored a cancellation")
 
     def end(self, why: str) -> asyncio.Task[None]:
-        """End the process and its group in the background, and return the task. Waiting requests fail with `why`."""
+        """End the process and its group in the background, and return the task that does so.
+
+        Waiting requests fail with the reason `why`.
+        """
         if self._ending is None:
             self._why = self._why or why
             self.is_over = True
@@ -265,7 +268,7 @@ class Agent:
         self.end(self._why)
 
     async def _learn_why(self) -> None:
-        """Wait a moment after the end of the output for the exit status and the rest of standard error."""
+        """After the agent has closed its output, wait briefly for its exit status, and record why it ended."""
         ended = self._tasks.start(self._process.wait(), f"the end of {self.spec.id}")
         await asyncio.wait([ended], timeout=LINGER)
         ended.cancel()
@@ -312,7 +315,7 @@ class Agent:
             self._unclaimed(fact)
 
     def _notify(self, listener: Listener, fact: Fact) -> None:
-        """Call a listener. An error in one session must not affect other sessions."""
+        """Call a listener. Catch its errors, so that they do not affect other sessions."""
         try:
             listener(fact)
         except Exception:
@@ -326,7 +329,7 @@ class Agent:
             self._request_listeners = {one: who for one, who in self._request_listeners.items() if one in still_open}
 
     def _unclaimed(self, fact: Fact) -> None:
-        """Handle a fact for which there is no listener."""
+        """Handle a fact that has no listener."""
         match fact:
             case facts.Stray():
                 self._stray = fact.beginning[:LINE_SHOWN]
@@ -341,10 +344,10 @@ class Agent:
 
 
 def login_command(command: Sequence[str], login: facts.LoginMethod) -> tuple[str, ...]:
-    """Return the command for a login method, or () if the agent gives no command or one that cannot work.
+    """Return the command for a login method, or () if the agent sends no command or one that cannot work.
 
-    The arguments of a login method replace those with which the agent's program speaks ACP. Older agents send a
-    complete command. The command that Qoder sends cannot work: it consists of an interpreter without a script.
+    A login method has arguments that replace those with which the agent's program is started for ACP. Older agents send
+    a complete command. Qoder's command cannot work: it consists of an interpreter without a script.
     """
     if login.arguments is not None and not _is_interpreter(command[0]):
         return (command[0], *login.arguments)
@@ -360,7 +363,7 @@ def _is_interpreter(program: str) -> bool:
 def environment(settings: AcpBackendSettings, spec: AgentSpec) -> dict[str, str]:
     """Return the environment of an agent's process.
 
-    No proxy is used for loopback addresses, because the MCP server for the clients' tools listens there.
+    Loopback addresses bypass any proxy, because the MCP server for the clients' tools listens on one.
     """
     env = {**settings.env, **spec.env}
     if any(name.lower() in ("http_proxy", "all_proxy") for name in env):

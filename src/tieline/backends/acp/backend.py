@@ -18,7 +18,7 @@ from tieline.tasks import Tasks
 class AcpBackend:
     """Backend that offers the agents of a catalogue as models.
 
-    `which` locates programs, `mint_call` and `mint_leg` generate ids, `bridge` offers the clients' tools to agents, and
+    `which` finds programs, `mint_call` and `mint_leg` generate ids, `bridge` offers the clients' tools to agents, and
     `storage` keeps sessions across restarts of the gateway.
     """
 

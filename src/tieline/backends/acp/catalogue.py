@@ -1,6 +1,6 @@
 """The known agents: how to start, install and log in to each, and whether it is installed.
 
-Nothing is downloaded from here. Install commands are shown to the user, who decides whether to run them.
+The gateway downloads nothing by itself. Install commands are shown to the user, who decides whether to run them.
 """
 
 import shlex
@@ -14,7 +14,7 @@ NAME = "tieline"
 """The name that agents see for the gateway and for its MCP server."""
 
 Which = Callable[[str], str | None]
-"""Returns the path of a program, or None."""
+"""Returns the path of the program with this name, or None if it is not installed."""
 
 
 class AgentSpec(Value):
@@ -25,23 +25,23 @@ class AgentSpec(Value):
     command: tuple[str, ...]
     alternatives: tuple[tuple[str, ...], ...] = ()
     env: Mapping[str, str] = {}
-    """Environment variables for this agent, in addition to those for all agents."""
+    """Environment variables for this agent, in addition to the variables for all agents."""
     install: tuple[str, ...] | None = None
     """The command that installs the agent, if one command is enough."""
     needs: str = ""
-    """Requirements or instructions for installing the agent, as text for the user."""
+    """Text for the user: requirements or instructions for installing the agent."""
     login: str = ""
-    """The command that logs in, unless the agent itself names one."""
+    """The command with which the user logs in. It is used if the agent itself names none."""
     method: str = ""
-    """The id of a login method that the agent can perform itself, without a browser."""
+    """The id of a login method that the agent can perform by itself, without a browser."""
     cwd: str = ""
-    """The agent's working folder, if it differs from the common one."""
+    """The agent's working folder, if it differs from that of other agents."""
 
 
 class AgentLookup(NamedTuple):
     """The command that starts an agent, or None if the agent is not installed.
 
-    `line` is that command as text or, if the agent is not installed, the way to install it.
+    `line` is that command as text or, if the agent is not installed, instructions for installing it.
     """
 
     command: tuple[str, ...] | None
@@ -49,7 +49,7 @@ class AgentLookup(NamedTuple):
 
 
 def find(spec: AgentSpec, which: Which) -> AgentLookup:
-    """Find the first command of an agent whose program is installed."""
+    """Return the first of an agent's commands whose program is installed."""
     for command in (spec.command, *spec.alternatives):
         if command and which(command[0]):
             return AgentLookup(command, " ".join(command))
@@ -57,10 +57,10 @@ def find(spec: AgentSpec, which: Which) -> AgentLookup:
 
 
 def installed(specs: Iterable[AgentSpec], which: Which, *, offers_tools: bool) -> list[ModelInfo]:
-    """Return the installed agents as models. `offers_tools` says whether they are offered the tools of clients.
+    """Return the installed agents as models. `offers_tools` says whether clients' tools are offered to them.
 
-    An agent chooses its language model itself, so nothing is known about limits and inputs. Whether it accepts tools
-    of clients is known only when it runs.
+    An agent chooses its language model itself, so the model's limits and inputs are not known. Whether the agent
+    accepts clients' tools is known only when it runs.
     """
     tools = None if offers_tools else False
     found = (spec for spec in specs if find(spec, which).command is not None)

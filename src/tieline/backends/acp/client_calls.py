@@ -1,7 +1,7 @@
 """Calls to the client's tools that wait for the client's results.
 
-A call belongs to the leg in which the client sees it. A call made between two legs belongs to the next leg and cannot
-be answered before that leg.
+A call belongs to the leg in which it is sent to the client. If an agent makes a call between two legs, the call belongs
+to the next leg and cannot be answered earlier.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ class ClientCalls:
         return bool(self._waiting)
 
     def pending(self, *, is_leg_open: bool) -> frozenset[str]:
-        """Return the ids of the calls that the client has seen, or will have seen when the open leg ends."""
+        """Return the ids of the waiting calls that the client has received, including those of the open leg, if any."""
         return frozenset(
             call_id for call_id, call in self._waiting.items() if is_leg_open or call.leg < self._queue.leg
         )
@@ -43,14 +43,17 @@ class ClientCalls:
         return any(call.leg == self._queue.leg for call in self._waiting.values())
 
     def make(self, name: str, arguments: str, resolve: Resolve, *, freeform: bool = False) -> str:
-        """Queue a call for the client and return its id. `resolve` is called with the result."""
+        """Queue a call for the client and return its id. `resolve` is called with the result.
+
+        If `freeform` is true, `arguments` is raw text instead of JSON.
+        """
         call = ToolCall(id=self._mint(), name=name, arguments=arguments, freeform=freeform)
         self._waiting[call.id] = _WaitingCall(self._queue.leg, resolve)
         self._queue.call(call)
         return call.id
 
     def answer(self, results: Sequence[ToolResult], user_text: str) -> bool:
-        """Pass each result to its waiting call, and the user's text with the last one. Return whether any matched."""
+        """Pass each result to its waiting call, and add the user's text to the last one. Return whether any matched."""
         matching = [result for result in results if result.call_id in self._waiting]
         for result in matching[:-1]:
             self._waiting.pop(result.call_id).resolve(result)
@@ -64,7 +67,7 @@ class ClientCalls:
         self._waiting.pop(call_id, None)
 
     def fail(self, reason: str) -> None:
-        """Resolve all waiting calls with an error result that contains this reason."""
+        """Resolve all waiting calls with an error result that contains `reason`."""
         waiting, self._waiting = self._waiting, {}
         for call_id, call in waiting.items():
             call.resolve(ToolResult(call_id=call_id, content=(Text(text=reason),), is_error=True))

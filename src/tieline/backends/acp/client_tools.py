@@ -5,11 +5,11 @@ Agents write the name of such a tool in many ways: `mcp__tieline__get_weather` (
 `get_weather (tieline MCP Server)` (Gemini). Qwen uses the arguments as the title and reports the name separately. The
 kinds of these calls also differ between agents.
 
-The client receives a recognised call as a tool call, so it is not shown as an activity. Permission is given without
-asking the user, because the client itself decides whether to run its tool. A matching title is not enough for that:
-with some agents the model writes the title of a shell command. Permission therefore requires that the name is in a
-field that only the agent writes, or that the call is of a kind that runs no command and changes no file, and has only
-arguments of that tool.
+The client receives a recognised call as a tool call, so the call is not shown as an activity. It is allowed without
+asking the user, because the client itself decides whether to run its tool. A matching title is not enough to allow a
+call: in some agents, the model writes the title of a shell command. A call is therefore allowed only if the name is in
+a field that only the agent writes, or if the call is of a kind that runs no command and changes no file, and all its
+arguments are arguments of the tool.
 """
 
 import re
@@ -25,11 +25,11 @@ from tieline.wire.shared.capabilities.schema import load
 _RISKY = frozenset(["execute", "edit", "delete", "move", "switch_mode"])
 _NO_LETTERS = re.compile(r"[^a-z0-9]+")
 _CALL_FIELDS = frozenset(["server", "tool", "arguments"])
-"""The fields of the input that Codex reports for an MCP call."""
+"""The names of the fields in which Codex reports the input of an MCP call."""
 
 
 def is_shown_as_call(call: facts.AgentCall, tools: Mapping[str, ToolSpec]) -> bool:
-    """Return whether the client receives this call as a call to one of its tools, so that no activity is shown."""
+    """Return whether the client receives this call as a call to one of its tools. Then no activity is shown."""
     if _has_effects(call):
         return False
     if may_be_allowed(call, tools):
@@ -38,7 +38,7 @@ def is_shown_as_call(call: facts.AgentCall, tools: Mapping[str, ToolSpec]) -> bo
 
 
 def may_be_allowed(call: facts.AgentCall, tools: Mapping[str, ToolSpec]) -> bool:
-    """Return whether this is certainly a call to one of the client's tools, so that the user need not be asked."""
+    """Return whether this is certainly a call to one of the client's tools. Then the user need not be asked."""
     if _has_effects(call):
         return False
     if any(_named(name, tools) is not None for name in (call.name, call.tool)):
@@ -53,12 +53,12 @@ def may_be_allowed(call: facts.AgentCall, tools: Mapping[str, ToolSpec]) -> bool
 
 
 def _has_effects(call: facts.AgentCall) -> bool:
-    """Return whether a call reports changed files or terminals, which a call to a client's tool never does."""
+    """Return whether a call reports changed files or terminals. A call to a client's tool never does."""
     return bool(call.diffs or call.terminals)
 
 
 def _named(text: str, tools: Collection[str]) -> str | None:
-    """Return the tool to which a call's name or title refers, or None if the text contains anything else."""
+    """Return the tool that a call's name or title denotes, or None if the text is not exactly the name of a tool."""
     letters = _letters(text)
     for tool in tools:
         name = _letters(tool)
@@ -68,7 +68,7 @@ def _named(text: str, tools: Collection[str]) -> str | None:
 
 
 def _mentions(call: facts.AgentCall, tools: Collection[str]) -> bool:
-    """Return whether the name and title of a call contain the name of the MCP server and that of a tool."""
+    """Return whether the name and title of a call contain both the name of the MCP server and the name of a tool."""
     name = f"{call.name} {call.title}".lower()
     return NAME in name and any(tool.lower() in name for tool in tools)
 

@@ -1,7 +1,7 @@
 """Translates facts from an agent into events: text, thinking, activities, plans, usage and notes.
 
-A tool call becomes an activity with status, output and changed files. The output is in the call itself, in one of the
-agent's own terminals (reported in fragments), or in a terminal that the gateway runs for the agent. Long output is
+A tool call becomes an activity with status, output and changed files. The output comes from the call itself, from one
+of the agent's own terminals (in fragments), or from a terminal that the gateway runs for the agent. Long output is
 shortened.
 """
 
@@ -36,7 +36,7 @@ _OUTPUT_FIELDS = ("output", "stdout", "aggregated_output", "formatted_output", "
 class FactTranslator:
     """Translates the facts of one turn into queued events.
 
-    `is_clients` returns whether the client receives a call itself, so that the call is not shown as an activity.
+    `is_clients` returns whether the client receives a call as a tool call. Such a call is not shown as an activity.
     """
 
     def __init__(self, queue: LegQueue, is_clients: Callable[[facts.AgentCall], bool]) -> None:
@@ -57,7 +57,7 @@ class FactTranslator:
         return True
 
     def call(self, call: facts.AgentCall) -> None:
-        """Queue the activity for a tool call that began or changed, unless it is a call to a client's tool."""
+        """Queue the activity for a tool call that has begun or changed, unless it is a call to a client's tool."""
         if not self._is_clients(call):
             self._queue.activity(self._activities.call(call))
 
@@ -74,7 +74,7 @@ class FactTranslator:
             self._used = usage if before is None else _sum(before, usage)
 
     def queue_usage(self) -> None:
-        """Queue the usage of the turn or, if the agent did not report it, the size of the context."""
+        """Queue the usage of the turn. If the agent did not report it, queue the size of the context instead."""
         if self._used is not None:
             self._queue.event(self._used)
         elif self._filled is not None:
@@ -87,7 +87,7 @@ class FactTranslator:
         self._queue.thought(fact.text, fact.message)
 
     def _content(self, fact: facts.ContentChunk) -> None:
-        """Queue content other than text as Markdown. Ignore the user's content, which the agent only repeats."""
+        """Queue content other than text as Markdown. Ignore the user's own content, which the agent only echoes."""
         if fact.speaker == "agent":
             self._queue.text(_markdown(fact.part), fact.message)
         elif fact.speaker == "thought":
@@ -186,10 +186,10 @@ class Activities:
         self._calls: BoundedCache[str, facts.AgentCall] = BoundedCache(MAX_TERMINALS)
         self._terminals: BoundedCache[str, str] = BoundedCache(MAX_TERMINALS)
         self._owners: BoundedCache[str, str] = BoundedCache(MAX_TERMINALS)
-        """The id of the call to which each terminal belongs."""
+        """The id of the call to which each terminal belongs, by the terminal's name."""
 
     def call(self, call: facts.AgentCall) -> Activity:
-        """Return the activity of a call that began or changed. Terminals that were assigned to it before are kept."""
+        """Return the activity of a call that has begun or changed. Terminals assigned to the call earlier are kept."""
         known = self._calls.get(call.id)
         if known is not None and not call.content:
             call = replace(call, terminals=tuple(dict.fromkeys([*call.terminals, *known.terminals])))
@@ -217,7 +217,7 @@ class Activities:
         return self._of_terminal(fact.call, fact.terminal)
 
     def shown(self, terminal: str, text: str) -> Activity | None:
-        """Replace the output of a terminal that the gateway runs. Return the activity of its call, if that is known."""
+        """Replace the output of a terminal that the gateway runs. Return the activity of its call, or None."""
         self._write(terminal, text)
         call = self._calls.get(self._owners.get(terminal) or "")
         return self._activity(call) if call is not None else None
@@ -253,7 +253,7 @@ class Activities:
 
 
 def _is_input(part: object, call: facts.AgentCall) -> bool:
-    """Return whether a part of the content holds the arguments of the call (Kimi) and not its output."""
+    """Return whether a part of the content holds the arguments of the call instead of its output, as with Kimi."""
     may_be = isinstance(part, Text) and not call.input and part.text.lstrip().startswith("{")
     return may_be and isinstance(part, Text) and part.text == given_input(call).text
 
@@ -271,7 +271,7 @@ def _described(part: object) -> str:
 
 
 def _raw(output: str) -> str:
-    """Return the text in the raw output of a call, which may be text, an object with text, or anything else."""
+    """Return the text in the raw output of a call. The output may be text, an object with text, or anything else."""
     try:
         value = json.loads(output or "null")
     except (ValueError, RecursionError):
@@ -289,7 +289,7 @@ def _raw(output: str) -> str:
 
 
 def title_of(call: facts.AgentCall) -> str:
-    """Return a one-line title for a call. If the agent gave none, it is the command, the path or the kind."""
+    """Return a one-line title for a call. If the agent gave none, return the command, the path or the kind."""
     title = " ".join(full_title(call).split())
     if not title:
         title = command_of(call) or (call.locations[0].path if call.locations else "") or call.kind or "a tool call"
@@ -297,9 +297,9 @@ def title_of(call: facts.AgentCall) -> str:
 
 
 def shown_title(call: facts.AgentCall) -> str:
-    """Return the title of a call's activity: its command, or the agent's title with the file.
+    """Return the title of a call's activity: its command, or the agent's title followed by the file.
 
-    The title that the agent gives may contain neither ("bash", "Read").
+    The agent's title alone may contain neither the command nor the file, as in "bash" or "Read".
     """
     command = " ".join(command_of(call).split()) if call.kind == "execute" else ""
     if command:
@@ -322,7 +322,7 @@ def full_title(call: facts.AgentCall) -> str:
 
 
 class CallInput(NamedTuple):
-    """The arguments of a call, as text and, if they are a JSON object, by name."""
+    """The arguments of a call: as text and, if the text is a JSON object, also by name."""
 
     text: str
     fields: dict[str, Any]
@@ -334,7 +334,7 @@ def input_of(call: facts.AgentCall) -> dict[str, Any]:
 
 
 def given_input(call: facts.AgentCall) -> CallInput:
-    """Return the arguments of a call. Some agents send them only as JSON text in the content (Kimi)."""
+    """Return the arguments of a call. Some agents, such as Kimi, send them only as JSON text in the content."""
     if call.input.strip() not in ("", "null", "{}"):
         return CallInput(call.input, _object(call.input))
     for part in call.content:
@@ -349,7 +349,7 @@ def command_of(call: facts.AgentCall) -> str:
 
 
 def command_in(given: Mapping[str, Any]) -> str:
-    """Return the command among the arguments of a call, or an empty string."""
+    """Return the command in the arguments of a call, or an empty string if there is none."""
     for name in ("command", "cmd", "commandLine", "script"):
         value = given.get(name)
         if isinstance(value, str) and value.strip():

@@ -1,13 +1,13 @@
 """Fingerprints of conversations, to find the session that a request continues.
 
-A client sends the whole history with each request, but often altered: thinking may be dropped, activities appear as
-text, the client's reminders come and go, tool results are shortened. So only two things are compared, both without
-white space: the user's parts, which must be equal, and the agent's texts, which must occur in order. Whole system
-messages are not compared, because they may contain the time of day. Their beginnings, and whether there are tools,
-distinguish requests of the conversation from side requests of the same client, for example for a title.
+A client sends the whole history with each request, but often alters it: it may drop thinking, turn activities into
+text, add or remove reminders, or shorten tool results. So only two things are compared, both without white space: the
+user's parts, which must be equal, and the agent's texts, which must occur in the same order. Whole system messages are
+not compared, because they may contain the time of day. The beginnings of system messages, and whether the request
+offers tools, distinguish requests of the conversation from side requests of the same client, for example for a title.
 
-Texts are kept as digests. For the agent's texts the length and the beginning are kept too, to find a text inside a
-longer one. The beginning is not stored: after a restart, a checksum of it is used instead.
+Texts are kept as digests. For each of the agent's texts, the length and the beginning are also kept in memory, to find
+the text inside a longer one. The beginning is not written to disk: after a restart, a checksum of it is used instead.
 """
 
 import hashlib
@@ -20,13 +20,13 @@ from tieline.model.content import File, Image, Message, Part, Text, ToolResult
 from tieline.model.request import Request
 
 HEAD = 24
-"""How many characters of the beginning of a text are kept."""
+"""Number of characters at the beginning of a text that are kept."""
 TRIES = 64
-"""How many occurrences of the beginning of a text are checked before the search gives up."""
+"""Maximum number of occurrences of a text's beginning that are checked before the search gives up."""
 FARTHEST = 1 << 16
-"""How many positions in a text are searched by checksum, which is slow."""
+"""Maximum number of positions in a text that are searched by checksum, because this search is slow."""
 SYSTEM_HEAD = 200
-"""How many characters of a system message are compared. Later text may contain the date and the folder."""
+"""Number of characters of a system message that are compared. Later text may contain the date and the folder."""
 
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
 
@@ -54,9 +54,10 @@ HistoryItem = bytes | TextDigests
 
 
 class SeenHistory(NamedTuple):
-    """The conversation as a session has seen it, as digests.
+    """The part of a conversation that a session has seen, as digests.
 
-    If `is_torn` is true, the last turn was cut off, so the client may have seen less of its text than the session.
+    If `is_torn` is true, the last turn was cut off, so the client may have seen less of the turn's text than the
+    session.
     """
 
     items: tuple[HistoryItem, ...] = ()
@@ -75,7 +76,7 @@ class RequestKind(NamedTuple):
     def may_continue(self, other: "RequestKind") -> bool:
         """Return whether a request of this kind may continue a conversation of the other kind.
 
-        One common system message is enough, because some clients add one that changes with each request.
+        One system message in common is enough, because some clients add one that changes with each request.
         """
         is_alike = not self.system.isdisjoint(other.system) or self.system == other.system
         return is_alike and (self.has_tools or not other.has_tools)
@@ -85,23 +86,23 @@ class RequestFingerprint(NamedTuple):
     """The parts of a request that identify its conversation."""
 
     items: tuple[bytes | str, ...]
-    """Digests of the user's parts, and the agent's texts without white space."""
+    """Digests of the user's parts, and the agent's texts without white space, in the order of the conversation."""
     has_tail: bool
-    """Whether any of the user's parts follow the agent's last message."""
+    """Whether the request contains parts of the user after the agent's last message."""
     kind: RequestKind
     history: SeenHistory
-    """The history that a session has after it has received the whole request."""
+    """The history of a session that has received the whole request."""
 
 
 class HistoryPosition(NamedTuple):
-    """A point in a conversation: a hash of the user's parts so far, and whether the agent has answered."""
+    """A point in a conversation: a hash of the user's parts before it, and whether the agent has answered them."""
 
     user_hash: int
     is_answered: bool
 
 
 def position_of(history: SeenHistory) -> HistoryPosition:
-    """Return the position at the end of a history. Only a request that passes through it can continue the history."""
+    """Return the position at the end of a history. Only a request that contains it can continue the history."""
     user_hash = 0
     for item in history.items:
         if isinstance(item, bytes):
@@ -111,7 +112,7 @@ def position_of(history: SeenHistory) -> HistoryPosition:
 
 
 def positions_in(fingerprint: RequestFingerprint) -> list[HistoryPosition]:
-    """Return the positions that the conversation of a request passes through, in order."""
+    """Return all positions in the conversation that a request contains, in order."""
     user_hash = 0
     positions = [HistoryPosition(user_hash, is_answered=False)]
     for item in fingerprint.items:
@@ -143,7 +144,7 @@ def fingerprint_of(request: Request) -> RequestFingerprint:
 
 
 def match_history(history: SeenHistory, fingerprint: RequestFingerprint) -> int | None:
-    """Return how many of the user's parts a history contains, or None if the request does not continue the history."""
+    """Return how many of the user's parts a history contains. Return None if the request does not continue it."""
     if not history.items or not fingerprint.has_tail:
         return None
     rest = list(reversed(fingerprint.items))
@@ -173,7 +174,7 @@ def _seen_count(rest: Sequence[bytes | str], fingerprint: RequestFingerprint, hi
 
 
 def extend_history(history: SeenHistory, texts: Iterable[str], *, is_torn: bool) -> SeenHistory:
-    """Return a history extended by further texts from the agent."""
+    """Return a history with further texts from the agent added."""
     digests = tuple(TextDigest.of(text) for text in texts if text.strip())
     if history.items and isinstance(history.items[-1], tuple):
         return SeenHistory((*history.items[:-1], (*history.items[-1], *digests)), is_torn)
@@ -199,18 +200,18 @@ def user_tail(messages: Sequence[Message], seen: int = 0) -> list[Part]:
 
 
 def latest_user_text(messages: Sequence[Message]) -> str:
-    """Return the user's text after the agent's last message, without reminders that the client inserted."""
+    """Return the user's text after the agent's last message, without the reminders that the client inserted."""
     texts = [_without_reminders(part.text).strip() for part in user_tail(messages) if isinstance(part, Text)]
     return "\n".join(text for text in texts if text)
 
 
 def squeeze(text: str) -> str:
-    """Return the text without white space."""
+    """Return `text` without white space."""
     return "".join(text.split())
 
 
 def _without_reminders(text: str) -> str:
-    """Return the text without reminders that the client inserted."""
+    """Return `text` without the reminders that the client inserted."""
     return _REMINDER.sub("", text) if "<system-reminder>" in text else text
 
 
@@ -244,7 +245,7 @@ def _kind(request: Request) -> RequestKind:
 
 
 def _holds(text: str, digests: TextDigests, *, is_torn: bool) -> bool:
-    """Return whether a text contains the digested texts in order. If `is_torn` is true, the text may end early."""
+    """Return whether `text` contains the digested texts in order. If `is_torn` is true, it may end prematurely."""
     at = 0
     for digest in digests:
         found = _find(text, digest, at)
@@ -255,7 +256,7 @@ def _holds(text: str, digests: TextDigests, *, is_torn: bool) -> bool:
 
 
 def _begins(rest: str, digest: TextDigest) -> bool:
-    """Return whether `rest` may be the beginning of the digested text, or may begin with that text."""
+    """Return whether `rest` could be the beginning of the digested text, or could begin with the digested text."""
     if not rest:
         return True
     if digest.head:

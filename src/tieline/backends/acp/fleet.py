@@ -1,9 +1,9 @@
 """The agent processes: started on demand, ended when idle.
 
-Conversations with the same agent share a process, except those whose client offers tools: some agents (OpenCode, Kilo,
-Hermes) keep one set of tools for all sessions of a process, so one conversation could call the tools of another, or
-lose its own. Such a conversation has a process of its own. For the same reason only conversations with the same folder
-and the same MCP servers share a process.
+Conversations with the same agent share a process. A conversation whose client offers tools has a process of its own,
+because some agents (OpenCode, Kilo, Hermes) keep one set of tools for all sessions of a process: one conversation could
+call the tools of another, or lose its own. For the same reason only conversations with the same folder and the same MCP
+servers share a process.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ IDLE = "was ended because it was idle"
 class ProcessKey(NamedTuple):
     """Identifies an agent process.
 
-    If `conversation` is 0, conversations with the same agent at the same workplace share the process. Otherwise the
+    If `conversation` is 0, all conversations with the same agent and workplace share the process. Otherwise, the
     process serves only the conversation with that number.
     """
 
@@ -32,7 +32,7 @@ class ProcessKey(NamedTuple):
 
 
 class Fleet:
-    """All agent processes. Their number is limited: to start another, the one that has been idle longest is ended."""
+    """All agent processes. Their number is limited: to make room for another, the one that is idle longest is ended."""
 
     def __init__(self, settings: AcpBackendSettings, tasks: Tasks, on_end: OnEnd) -> None:
         self._settings = settings
@@ -41,7 +41,7 @@ class Fleet:
         self._current: dict[ProcessKey, Agent] = {}
         self._starting: dict[ProcessKey, asyncio.Task[Agent | GatewayError]] = {}
         self._launching = 0
-        """How many processes are being started."""
+        """Number of processes that are being started."""
         self._all: dict[Agent, None] = {}
         """Every agent whose process may still exist, the most recently used last."""
         self._idle: dict[Agent, asyncio.TimerHandle] = {}
@@ -52,11 +52,11 @@ class Fleet:
         return tuple(agent for agent in self._all if not agent.is_over)
 
     def is_running(self, agent: str) -> bool:
-        """Return whether a process of this agent accepts turns."""
+        """Return whether there is a process of this agent that accepts turns."""
         return any(process_key.agent == agent and _takes_turns(one) for process_key, one in self._current.items())
 
     async def take(self, spec: AgentSpec, command: tuple[str, ...], process_key: ProcessKey) -> Agent:
-        """Return the agent process for a key, and start it if necessary. Raise GatewayError if it cannot be started.
+        """Return the agent process with this key, and start it if necessary. Raise GatewayError if the start fails.
 
         The caller has to call `give_back` when the turn is over.
         """
@@ -75,7 +75,7 @@ class Fleet:
             self._dismiss(agent, IDLE)
 
     def give_back(self, agent: Agent) -> None:
-        """Record that a turn no longer uses an agent. An agent that no turn uses is ended after a while."""
+        """Record that a turn no longer uses an agent. Once no turn uses it, its process is ended after a while."""
         agent.uses -= 1
         if agent.uses:
             return
@@ -96,7 +96,7 @@ class Fleet:
         await asyncio.gather(*ending, return_exceptions=True)
 
     async def _started(self, spec: AgentSpec, command: tuple[str, ...], process_key: ProcessKey) -> Agent:
-        """Start a process once for all waiting requests. A cancelled request does not cancel the start."""
+        """Start a process once for all requests that wait for it. If one of them is cancelled, the start continues."""
         starting = self._starting.get(process_key)
         if starting is None:
             starting = self._tasks.start(self._start(spec, command, process_key), f"starting {spec.id}")
@@ -108,9 +108,9 @@ class Fleet:
         return agent
 
     async def _start(self, spec: AgentSpec, command: tuple[str, ...], process_key: ProcessKey) -> Agent | GatewayError:
-        """Start a process and return the agent, or the error if that fails.
+        """Start a process. Return the agent, or the error if the start fails.
 
-        The error is not raised, because every request that awaits the task may have been cancelled.
+        The error is not raised, because all requests that wait for it may have been cancelled.
         """
         dead = self._current.pop(process_key, None)
         if dead is not None and dead.is_over:

@@ -1,8 +1,8 @@
 """Follow-ups: texts that are sent to the agent as further prompts in the same turn.
 
-A follow-up is feedback on a rejected plan, the reason for a denial, or a message written instead of an answer. ACP can
-transport such texts only as prompts. The same text is not sent twice in a row, and the number of follow-ups is limited:
-if no person is present, a plan may be rejected for the same reason again and again.
+A follow-up is feedback on a rejected plan, the reason for a denial, or a message that the user wrote instead of
+answering a question. In ACP, such texts can be sent only as prompts. The same text is not sent twice in a row, and the
+number of follow-ups is limited: if no person is present, a plan may be rejected for the same reason again and again.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ class Followups:
     def __init__(self) -> None:
         self._waiting: deque[str] = deque()
         self._unconfirmed: list[str] = []
-        """Feedback that the agent received with an answer. It is sent again only if the agent does not react to it."""
+        """Feedback that the agent received as part of an answer. It is sent again only if the agent ignores it."""
         self._last = ""
         self._count = 0
 
@@ -26,7 +26,7 @@ class Followups:
             self._waiting.append(text)
 
     def feedback(self, text: str, is_sent: bool) -> None:
-        """Add the user's reason for a denial. `is_sent` says whether the agent already received it with the answer."""
+        """Add the user's reason for a denial. `is_sent` says whether the agent received it as part of the answer."""
         if not text.strip():
             return
         if is_sent:
@@ -35,7 +35,7 @@ class Followups:
             self._waiting.append(text)
 
     def confirm(self) -> None:
-        """Drop the feedback that the agent already received with an answer, because the agent has reacted to it."""
+        """Drop the feedback that the agent received as part of an answer, because the agent has reacted to it."""
         self._unconfirmed.clear()
 
     def next(self) -> str:

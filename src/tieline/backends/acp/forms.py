@@ -9,7 +9,7 @@ from tieline.wire.acp import facts
 class AgentQuestion(NamedTuple):
     """A question from an agent, as a form.
 
-    `number` identifies the agent's request; `elicitation` is the agent's id for a question with a URL.
+    `number` is the id of the agent's request. `elicitation` is the agent's id for a question that contains a URL.
     """
 
     number: int

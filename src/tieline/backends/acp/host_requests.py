@@ -16,7 +16,7 @@ HostRequest = facts.FileReadRequested | facts.FileWriteRequested | facts.Termina
 
 
 class HostRequests:
-    """Serves an agent's requests for files and terminals during one turn."""
+    """Serves the requests for files and terminals that an agent sends during one turn."""
 
     def __init__(
         self,
@@ -26,9 +26,9 @@ class HostRequests:
         owned: set[str],
         shown: Callable[[str, str], None],
     ) -> None:
-        """`owned` holds the names of the session's terminals, which outlive the turn.
+        """`owned` holds the names of the session's terminals, which may outlive the turn.
 
-        `shown` is called with the name of a terminal and its output whenever the agent reads the output.
+        Whenever the agent reads the output of a terminal, `shown` is called with the terminal's name and the output.
         """
         self._agent = agent
         self._files = settings.files

@@ -1,7 +1,7 @@
 """Interfaces for the file access and the terminals that the gateway offers to agents.
 
-Both are disabled unless an implementation is passed. An implementation asks the user where the rules require it. It
-refuses a request by raising GatewayError or OSError, and the agent receives the reason.
+Each is disabled unless an implementation of it is passed to the backend. An implementation asks the user if the rules
+require it. It refuses a request by raising GatewayError or OSError. The agent then receives the error message.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,9 +28,9 @@ class CommandExit(NamedTuple):
 
 
 class TerminalSnapshot(NamedTuple):
-    """The output of a command so far. `is_cut` says whether its beginning is missing.
+    """The current output of a command. `is_cut` says whether its beginning was dropped.
 
-    `ended` is None while the command runs.
+    `ended` is None while the command is running.
     """
 
     output: str
@@ -48,7 +48,7 @@ class HostFiles(Protocol):
 
 
 class HostTerminals(Protocol):
-    """Runs commands for agents. Methods that take a terminal raise KeyError if it is unknown."""
+    """Runs commands for agents. Methods with the argument `terminal` raise KeyError if it is unknown."""
 
     async def create(self, command: TerminalCommand, host: Host) -> str:
         """Start a command without waiting for it, and return the name of its terminal."""

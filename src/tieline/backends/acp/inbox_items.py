@@ -1,9 +1,9 @@
-"""Builds the inbox items for permission requests from agents. They show the user everything that would be done.
+"""Builds the inbox items for permission requests from agents. They show the user everything that the agent would do.
 
-An item always contains the arguments of the call unchanged. Its details begin with the arguments other than the
-command, the path and the change. The agent's own description of the call follows: it never replaces arguments. The size
-of an item is limited. A longer item is cut in the middle, marked there, and says how much is hidden. It cannot be
-allowed permanently.
+An item always contains the arguments of the call unchanged. The command, the path and the change have fields of their
+own. The details contain all other arguments, followed by the agent's own description of the call, which never replaces
+arguments. The size of an item is limited. If an item is too long, its middle is replaced by a mark that says how much
+is hidden, and the user cannot allow it permanently.
 """
 
 import difflib
@@ -19,7 +19,7 @@ from tieline.model.inbox import Approval, Option, OptionKind, PlanReview, within
 from tieline.wire.acp import facts
 
 MAX_COMPARED = 6_000
-"""Maximum number of lines, in both texts together, that are compared. Comparing more takes too long."""
+"""Maximum number of lines, in both texts together, that are compared. Comparing longer texts takes too long."""
 CONTEXT = 3
 
 ALLOW = ("allow_once", "allow_always")
@@ -37,11 +37,11 @@ _CONTENT_FIELDS = frozenset(
         *("old_string", "new_string", "oldString", "newString", "old_str", "new_str", "oldText", "newText"),
     ]
 )
-"""Names of arguments that hold the text of a change, which the diff shows."""
+"""Names of arguments that hold the text of a change. The diff already shows this text."""
 
 
 class PlanDraft(NamedTuple):
-    """Material for a plan review: the agent's last text, and the steps of the latest plan update."""
+    """The text for a plan review: the agent's last text, and the steps of its latest plan."""
 
     text: str
     steps: tuple[PlanEntry, ...]
@@ -120,7 +120,10 @@ class _ShownParts(NamedTuple):
     diffs: Sequence[facts.CallDiff]
 
     def missing(self, text: str, fields: dict[str, Any]) -> Iterator[str]:
-        """Yield the arguments that these parts do not show. Arguments that are not a JSON object are yielded whole."""
+        """Yield the arguments that these parts do not show. `fields` holds the arguments by name, `text` as sent.
+
+        If `fields` is empty because the arguments are not a JSON object, yield the whole `text`.
+        """
         if not fields and text.strip() not in ("", "{}", "[]"):
             yield text
         for name, value in fields.items():
@@ -148,7 +151,7 @@ class _ShownParts(NamedTuple):
 
 
 def _descriptions(call: facts.AgentCall, arguments: str, command: str) -> Iterator[str]:
-    """Yield the texts in which the agent describes a call, except those that the item already shows."""
+    """Yield the agent's descriptions of a call, except those that the item already shows elsewhere."""
     title = full_title(call)
     if title.strip() and title.strip() not in (title_of(call), command.strip()):
         yield title
@@ -165,7 +168,7 @@ def _texts(call: facts.AgentCall, arguments: str) -> list[str]:
 
 
 def _diff(diff: facts.CallDiff) -> str:
-    """Return a change as a unified diff. If it is too long to compare, list all old lines before all new ones."""
+    """Return a change as a unified diff. If it is too long to compare, list all old lines, followed by all new ones."""
     before, after = (diff.old or "").splitlines(), diff.new.splitlines()
     same = _common(before, after)
     rest = _common(before[same:][::-1], after[same:][::-1])
@@ -181,7 +184,7 @@ def _diff(diff: facts.CallDiff) -> str:
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many lines at the beginning of both texts are equal."""
+    """Return the number of equal lines at the beginning of both texts."""
     pairs = zip(one, other, strict=False)
     return next((at for at, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
 

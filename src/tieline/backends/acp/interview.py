@@ -1,7 +1,7 @@
-"""Questions of an agent that are written into the conversation as plain text, one after the other.
+"""Asks the questions of an agent as plain text in the conversation, one after the other.
 
-`Interview.text` returns the text to write; `Interview.answer` takes the user's next message and returns the outcome.
-After two messages that do not answer the question, the question is declined, and the second message is passed to the
+`Interview.text` returns the text to write; `Interview.answer` is called with the user's next message and returns the
+outcome. If two messages do not answer the question, the question is declined, and the second message is passed to the
 agent.
 """
 
@@ -26,7 +26,7 @@ MAX_TRIES = 2
 
 
 class InterviewOutcome(NamedTuple):
-    """A settled question and its answer. `text` is the user's message if it did not answer the question, else empty."""
+    """A settled question and its answer. If the user's message did not answer it, `text` is that message."""
 
     question: AgentQuestion
     filled: QuestionAnswer
@@ -47,7 +47,7 @@ class Interview:
         return bool(self._questions)
 
     def add(self, question: AgentQuestion) -> None:
-        """Add a question after those that already wait."""
+        """Add a question. It is asked after those that were added earlier."""
         self._questions.append(question)
         if len(self._questions) == 1:
             self._begin()
@@ -59,9 +59,9 @@ class Interview:
         return f"{self._remark}\n\n{text}" if self._remark else text
 
     def answer(self, text: str) -> InterviewOutcome | None:
-        """Take the user's message as the answer to the current question.
+        """Use the user's message as the answer to the current question.
 
-        Return None if the question has to be asked again or some of its fields are still missing.
+        Return None if the question has to be asked again or if some of its fields are still missing.
         """
         self._remark = ""
         question = self._questions[0]
@@ -91,7 +91,10 @@ class Interview:
         return is_first
 
     def complete(self, elicitation: str) -> InterviewOutcome | None:
-        """Settle the current question if it asked the user to visit the URL of this elicitation, else return None."""
+        """Settle the current question if it asked the user to visit a URL and has this `elicitation` id.
+
+        Otherwise, return None.
+        """
         first = self._questions[0] if self._questions else None
         if first is None or not elicitation or first.elicitation != elicitation:
             return None
@@ -115,6 +118,6 @@ class Interview:
         return InterviewOutcome(question, filled, text)
 
     def _begin(self) -> None:
-        """Reset the answer state for the question that is now first."""
+        """Prepare for the answer to the question that is now the current one."""
         self._values, self._tries, self._remark = {}, 0, ""
         self._fields = list(merge_custom_fields(self._questions[0].form).fields) if self._questions else []

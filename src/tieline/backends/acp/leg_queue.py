@@ -1,9 +1,9 @@
 """The events of a turn, queued leg by leg until the client takes them.
 
-A turn continues whether a leg is open or not. Events between two legs belong to the next leg. An ending closes the open
+A turn continues whether a leg is open or not. Events between two legs belong to the next leg. An ending ends the open
 leg, or the next leg if none is open. A part ends when another message or another kind of part begins, or when an event
-is added that has to stand between parts. New progress of an activity replaces earlier progress that the client has not
-taken, so a slow client receives fewer events.
+is added that must not be inside a part. If the client has not taken the latest progress of an activity yet, new
+progress replaces it, so a slow client receives fewer events.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from tieline.model.events import Activity, Event, Failed, Finished, Note, Plan, 
 from tieline.wire.shared.lenient import well_formed
 
 MAX_WAITING = 64 * 1024 * 1024
-"""How many characters may be queued."""
+"""Number of queued characters above which the queue is full."""
 
 _PART = "part"
 
@@ -25,11 +25,11 @@ class LegQueue:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        """The complete texts for the user that were added since the last `take_texts`."""
+        """The complete texts for the user that have been added since the last call to `take_texts`."""
         self.has_output = False
-        """Whether any output from the agent was queued, so that the prompt cannot be retried. Notes do not count."""
+        """Whether output from the agent has been queued, so that the prompt cannot be retried. Notes do not count."""
         self.last_ending: Finished | Failed | None = None
-        """The ending that was queued last."""
+        """The ending that was queued most recently."""
         self._parts = PartsWriter()
         self._open: tuple[type, str | None] | None = None
         """The kind and the message id of the open part."""
@@ -50,14 +50,14 @@ class LegQueue:
 
     @property
     def last_text(self) -> str:
-        """The last text for the user, which may be incomplete."""
+        """The most recent text for the user. It may be incomplete."""
         if self._open is not None and self._open[0] is Text:
             return "".join(self._chunks)
         return self.texts[-1] if self.texts else ""
 
     @property
     def has_ending(self) -> bool:
-        """Whether a leg that began now would already have its ending in the queue."""
+        """Whether the ending of the next leg is already queued."""
         return bool(self._finished)
 
     @property
@@ -68,7 +68,7 @@ class LegQueue:
     # ── taking events ──
 
     def begin(self) -> None:
-        """Begin a leg: let `events` return the events of the next leg."""
+        """Begin a leg. From now on, `events` returns the events of this leg."""
         self._begun += 1
 
     async def events(self) -> list[Event]:
@@ -110,7 +110,7 @@ class LegQueue:
         self._added(len(call.arguments))
 
     def activity(self, activity: Activity) -> None:
-        """Add or update an activity. A new status ends the open part; other progress waits until that part ends."""
+        """Add or update an activity. A new status ends the open part. Other progress waits until that part ends."""
         self._progress.pop(activity.id, None)
         self._progress[activity.id] = activity
         if self._statuses.get(activity.id) != activity.status:
@@ -150,7 +150,7 @@ class LegQueue:
         self._close()
 
     def take_texts(self) -> list[str]:
-        """Return the complete texts for the user and clear `texts`."""
+        """Return the complete texts for the user, and clear `texts`."""
         texts, self.texts = self.texts, []
         return texts
 

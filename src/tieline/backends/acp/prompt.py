@@ -1,7 +1,7 @@
 """Builds prompts for agents.
 
-A session that is continued receives only the user's new parts. A new session first receives the client's instructions
-and the conversation so far, as text: an agent keeps its own history, and messages cannot be inserted into it.
+An existing session receives only the user's new parts. A new session first receives the client's instructions and all
+earlier messages as text: an agent keeps its own history, and messages cannot be inserted into it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,15 +13,15 @@ from tieline.wire.acp.content import Prompt, prompt_of
 from tieline.wire.acp.schema import ContentBlock, PromptCapabilities, TextContent
 
 MAX_HISTORY = 200_000
-"""How many characters of the conversation so far are included. The newest ones are kept."""
+"""Maximum number of characters of earlier messages that are included. The newest ones are kept."""
 MAX_RESULT = 4_000
-"""How many characters of the arguments or the result of an earlier call are included."""
+"""Maximum number of characters of the arguments or the result of an earlier call that are included."""
 
 CONTINUE = "Go on."
 
 
 def continued(messages: Sequence[Message], seen: int, takes: PromptCapabilities) -> Prompt:
-    """Return the prompt for a session that has already seen the first `seen` of the user's parts.
+    """Return the prompt for a session that has already received the first `seen` of the user's parts.
 
     `takes` says which kinds of content the agent accepts.
     """
@@ -29,7 +29,10 @@ def continued(messages: Sequence[Message], seen: int, takes: PromptCapabilities)
 
 
 def seeded(messages: Sequence[Message], takes: PromptCapabilities) -> Prompt:
-    """Return the prompt for a new session, with the whole conversation. `takes` says what content the agent accepts."""
+    """Return the prompt for a new session. It contains the whole conversation.
+
+    `takes` says which kinds of content the agent accepts.
+    """
     first: list[ContentBlock] = []
     notes: list[Note] = []
     if instructions := _system(messages):
@@ -47,7 +50,7 @@ def seeded(messages: Sequence[Message], takes: PromptCapabilities) -> Prompt:
 
 
 def _new_parts(messages: Sequence[Message], seen: int = 0) -> list[Part]:
-    """Return the user's new parts, without the first `seen`. Tool results become text: no call waits for them."""
+    """Return the user's new parts without the first `seen`. Tool results become text: there is no call to answer."""
     names = {part.id: part.name for message in messages for part in message.parts if isinstance(part, ToolCall)}
     parts: list[Part] = []
     for part in user_tail(messages, seen):
@@ -61,9 +64,9 @@ def _new_parts(messages: Sequence[Message], seen: int = 0) -> list[Part]:
 
 
 def _later_instructions(messages: Sequence[Message]) -> list[Part]:
-    """Return the parts of the system messages that follow the agent's last message; none if there is no such message.
+    """Return the parts of the system messages after the agent's last message; none if the agent has not answered yet.
 
-    System messages before the agent's first message are its instructions, which it received when the session began.
+    System messages before the agent's first message are instructions, which it received when the session began.
     """
     known = len(_before_tail(messages))
     return [part for message in messages[known:] if known and message.role == "system" for part in message.parts]

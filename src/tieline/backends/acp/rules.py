@@ -1,9 +1,9 @@
 """Interface for rules that decide about permission requests before the user is asked.
 
-An agent runs with its own rights and decides itself when to request permission. So the rules, like the user, see only
-what the agent says it will do. If no rule applies, the user is asked. Some agents put a command only into the title
-(Gemini) or the content (Kimi) of a call. The rules may deny a call because of such a hint, but they allow a call only
-because of its structured input.
+An agent runs with the rights of its process and decides itself when to request permission. So the rules, like the user,
+know only what the agent says it will do. If no rule applies, the user is asked. Some agents put a command only into the
+title (Gemini) or the content (Kimi) of a call. The rules may deny a call because of such a hint, but they allow a call
+only because of its structured input.
 """
 
 from typing import Literal, NamedTuple, Protocol
@@ -14,7 +14,7 @@ PATH_FIELDS = ("file_path", "filePath", "path", "abs_path", "file")
 class AgentAction(NamedTuple):
     """An action for which an agent requests permission.
 
-    `kind` is the kind of the tool call in ACP; `folder` is the working folder of `command`.
+    `kind` is the kind of the tool call in ACP. `folder` is the folder in which `command` runs.
     """
 
     kind: str
@@ -22,15 +22,15 @@ class AgentAction(NamedTuple):
     command: str = ""
     folder: str = ""
     is_change: bool = False
-    """Whether the call contains changes to the files in `paths`."""
+    """Whether the call contains changes to the files at `paths`."""
     hinted_commands: tuple[str, ...] = ()
     """Texts that may contain the command if `command` is empty. They can lead to a denial, never to an approval."""
     hinted_paths: tuple[str, ...] = ()
-    """Files that are named outside of structured input. They can lead to a denial, never to an approval."""
+    """Files that are named outside the structured input. They can lead to a denial, never to an approval."""
 
 
 class Ruling(NamedTuple):
-    """The decision of the rules about an action, and its reason."""
+    """The decision of the rules about an action, and the reason for it."""
 
     decision: Literal["allow", "ask", "deny"]
     reason: str = ""

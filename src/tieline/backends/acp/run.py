@@ -1,4 +1,4 @@
-"""A run with an agent: the legs of a turn, and one retry if the agent dies before it has produced output."""
+"""A run with an agent: the legs of a turn. If the agent dies before any output, the turn is repeated once."""
 
 from collections.abc import Sequence
 from enum import Enum, auto
@@ -17,7 +17,7 @@ from tieline.model.request import Request
 
 
 class AcpRun:
-    """A run with an agent. If a question waits for the user's next message, the turn outlives the run."""
+    """A run with an agent. If a question waits for the user's next message, the turn continues after the run ends."""
 
     def __init__(self, opener: TurnOpener, runtime: AcpRuntime, request: Request, host: Host) -> None:
         self._opener = opener
@@ -35,9 +35,9 @@ class AcpRun:
         return _AcpLeg(self)
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
-        """Submit tool results.
+        """Submit tool results. `request` is the request that contains them, and `words` is the user's text in it.
 
-        If the turn has failed, or is over and the user sent text (`words`), the next leg begins a new turn.
+        If the turn has failed, or if it is over and `words` is not empty, the next leg begins a new turn.
         """
         self._request = request or self._request
         turn = self._turn
@@ -65,7 +65,7 @@ class AcpRun:
         return Started(id=self._runtime.mint_leg(), model=self._request.model)
 
     async def next_events(self) -> list[Event]:
-        """Return the next events of the leg. If the agent dies before any output, repeat the turn once."""
+        """Return the next events of the leg. If the agent dies before it has produced output, repeat the turn once."""
         while True:
             if self._turn is None:
                 raise GatewayError("cancelled", "The run was closed.")
@@ -86,7 +86,7 @@ class AcpRun:
         return await self._opener.begin(self._request, self._host)
 
     def _may_retry(self, events: Sequence[Event]) -> bool:
-        """Return whether to repeat the turn, because the agent died for the first time and before any output."""
+        """Return whether to repeat the turn: the agent died before any output, and the turn was not repeated before."""
         last = events[-1]
         is_dead = isinstance(last, Failed) and last.code == ENDED
         return is_dead and not self._has_retried and self._turn is not None and not self._turn.queue.has_output
@@ -95,7 +95,7 @@ class AcpRun:
 class _AcpLegState(Enum):
     NEW = auto()
     HOLDING = auto()
-    """The leg has begun, but no events except notes have arrived."""
+    """The leg has begun, but nothing except notes has arrived."""
     OPEN = auto()
     OVER = auto()
 
@@ -103,7 +103,7 @@ class _AcpLegState(Enum):
 class _AcpLeg:
     """The events of one leg.
 
-    `Started` is held back until the agent produces output. A leg that fails before that consists of the failure only.
+    `Started` is held back until the agent produces output. If the leg fails before that, its only event is the failure.
     """
 
     def __init__(self, run: AcpRun) -> None:
@@ -129,7 +129,7 @@ class _AcpLeg:
         """Do nothing: the owner of the run closes the run."""
 
     def _released(self, events: list[Event]) -> list[Event]:
-        """Return the events to deliver now: none as long as only notes have arrived."""
+        """Return the events to deliver now. While only notes have arrived, return no events."""
         is_over = isinstance(events[-1], Finished | Failed)
         if self._state is _AcpLegState.HOLDING:
             self._held += events

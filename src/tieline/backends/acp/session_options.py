@@ -2,8 +2,8 @@
 
 A model name such as `<agent>?mode=plan&model=opus&effort=high` selects the mode, the upstream model, and any option
 that the agent offers. The mode may also be a field of the request. Agents offer modes and models as options of the
-categories `mode` and `model`, or in separate older lists; if an agent does both, its options take precedence. Selecting
-a value that is not offered is an error whose message lists the values that are.
+categories `mode` and `model`, or in separate lists from an older version of ACP. If an agent does both, its options
+take precedence. If a request selects a value that is not offered, it fails with an error that lists the offered values.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,19 +27,19 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     "plan": ("plan", "architect", "planning", "readonlyplan"),
     "chat": ("chat", "ask", "askmode", "readonly", "read"),
 }
-"""Names that agents use for the three common modes."""
+"""For each of the three common modes, the names that agents use for it."""
 _CATEGORIES = {"mode": "mode", "model": "model", "effort": "thought_level", "thinking": "thought_level"}
 _TRUE = frozenset(["true", "1", "yes", "on"])
 _FALSE = frozenset(["false", "0", "no", "off"])
 
 
 class RequestedOptions(Value):
-    """The options that a request selects: an agent, and values for `mode`, `model` and other options, by name."""
+    """The options that a request selects: an agent, and values for `mode`, `model` and other options by name."""
 
     agent: str
     values: tuple[tuple[str, str], ...] = ()
     effort: str = ""
-    """The reasoning effort of the request. It is ignored if the agent has no option for it."""
+    """The reasoning effort that the request asks for. It is ignored if the agent has no option for it."""
 
 
 class SessionOptions(Value):
@@ -59,7 +59,7 @@ class OptionChange(NamedTuple):
 
 
 class _OptionSlot(NamedTuple):
-    """A setting of a session: how and under which id it is set, its current value, and its choices."""
+    """A setting of a session: its id, how it is set, its current value, and its choices."""
 
     how: How
     id: str
@@ -73,7 +73,7 @@ def requested_options(request: Request) -> RequestedOptions:
 
 
 def parse_model_name(model: str, mode: str | None, effort: str | None) -> RequestedOptions:
-    """Parse a model name with options, which take precedence over `mode` and `effort`.
+    """Parse a model name that may contain options. They take precedence over `mode` and `effort`.
 
     Raise BadRequest for an option without a value.
     """
@@ -89,7 +89,7 @@ def parse_model_name(model: str, mode: str | None, effort: str | None) -> Reques
 
 
 def _mode_field(request: Request) -> str | None:
-    """Return the `mode` field of the request body, which is an extension of this gateway."""
+    """Return the field `mode` of the request body, which is an extension by this gateway."""
     if (given := request.extra.get("mode")) is None:
         return None
     try:
@@ -104,7 +104,7 @@ def modes(state: SessionOptions) -> tuple[str, ...]:
 
 
 def option_changes(requested: RequestedOptions, state: SessionOptions, title: str) -> list[OptionChange]:
-    """Return the changes that give a session the requested values. Raise BadRequest for a value that is not offered.
+    """Return the changes that set the requested values in a session. Raise BadRequest for a value that is not offered.
 
     `title` is the name of the agent in error messages.
     """
@@ -124,9 +124,9 @@ def option_changes(requested: RequestedOptions, state: SessionOptions, title: st
 def option_resets(
     before: SessionOptions, now: SessionOptions, requested: RequestedOptions, previous: RequestedOptions
 ) -> list[OptionChange]:
-    """Return the changes that restore the original values of options that only the previous request selected.
+    """Return the changes that undo what the previous request selected, except options that the new request sets.
 
-    `before` holds the options when the session was opened, `now` the current ones.
+    `before` holds the options at the time when the session was opened, `now` the current ones.
     """
     found: list[OptionChange] = []
     requested_values = dict(requested.values)
@@ -167,10 +167,10 @@ def _flag(option: facts.ConfigOption, value: str) -> OptionChange | None:
 
 
 def _slots(name: str, state: SessionOptions) -> list[_OptionSlot]:
-    """Return the settings to which a name refers, the most specific first.
+    """Return the settings that a name denotes, the most specific one first.
 
-    Some agents have several options for modes: Codex has `mode` for the actions that it may take without asking, and
-    `collaboration_mode` for planning.
+    Some agents have several options for modes. Codex has `mode`, which determines the actions that it may take without
+    asking, and `collaboration_mode` for planning.
     """
     option = _option(name, state.options)
     options = [option] if option is not None else []
@@ -191,7 +191,7 @@ def _is_mode(option: facts.ConfigOption) -> bool:
 
 
 def _slot_with(value: str, slots: Sequence[_OptionSlot]) -> _OptionSlot | None:
-    """Return the first of `slots` that has this value among its choices, or None."""
+    """Return the first of `slots` whose choices include this value, or None if there is none."""
     return next((slot for slot in slots if _chosen(value, slot.choices) is not None), None)
 
 
@@ -204,13 +204,13 @@ def _offered(name: str, slots: Sequence[_OptionSlot]) -> str:
 
 
 def _choices(name: str, state: SessionOptions) -> Sequence[facts.NamedChoice]:
-    """Return the choices of all settings to which a name refers, without duplicates."""
+    """Return the choices of all settings that a name denotes, without duplicates."""
     found = {choice.id: choice for slot in reversed(_slots(name, state)) for choice in reversed(slot.choices)}
     return tuple(reversed(found.values()))
 
 
 def _option(name: str, options: Iterable[facts.ConfigOption]) -> facts.ConfigOption | None:
-    """Return the option with this id, category or title, or None."""
+    """Return the option with this id, category or title, or None if there is none."""
     options = list(options)
     category = _CATEGORIES.get(name, name)
     tests = (
@@ -222,7 +222,7 @@ def _option(name: str, options: Iterable[facts.ConfigOption]) -> facts.ConfigOpt
 
 
 def _chosen(value: str, choices: Sequence[facts.NamedChoice]) -> str | None:
-    """Find a choice by its id or name, by the end of its id, or by an alias, and return its id."""
+    """Find a choice by its id or name, by the end of its id, or by an alias. Return its id, or None if none matches."""
     wanted = plain_name(value)
     for choice in choices:
         if value in (choice.id, choice.name):
@@ -238,7 +238,7 @@ def _chosen(value: str, choices: Sequence[facts.NamedChoice]) -> str | None:
 
 
 def _end(name: str) -> str:
-    """Return the last component of an id. Some ids are URLs, some begin with the name of a vendor."""
+    """Return the last component of an id. Some ids are URLs, and some begin with the name of a vendor."""
     for mark in ("#", "/", ":"):
         name = name.rpartition(mark)[2]
     return name

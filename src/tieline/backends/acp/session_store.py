@@ -1,8 +1,9 @@
 """Stores sessions across restarts of the gateway: enough to recognise a conversation, but none of its text.
 
-There is one document for each session that its agent can reopen: the agent, the agent's id for the session, the folder,
-the time of last use, and digests of the session's history. Documents are read once, before the first request. Documents
-for other folders are ignored, because they may belong to other gateways. Old and surplus documents are removed.
+There is one document for each session that the agent can reopen. It contains the agent's name, the agent's id for the
+session, the folder, the time of last use, and digests of the session's history. All documents are read once, before the
+first request. Documents for other folders are ignored, because they may belong to other gateways. Old and surplus
+documents are removed.
 """
 
 import asyncio
@@ -24,19 +25,19 @@ log = logging.getLogger("tieline.acp")
 
 SHELF = "acp"
 MAX_AGE = 30 * 24 * 3600.0
-"""Seconds that a document is kept after the last use of its session."""
+"""Seconds for which a document is kept after its session was last used."""
 WRITE_DELAY = 0.5
-"""Seconds to wait before changes are written, because another change often follows."""
+"""Seconds to wait before changes are written, because further changes often follow."""
 MAX_ITEMS = 10_000
-"""A session with more items than this in its histories is not stored."""
+"""Maximum number of items in the histories of a session. A session with more is not stored."""
 MAX_HISTORIES = 4
 
 StoredDigest = tuple[int, int, bytes]
-"""A `TextDigest` without its text: the length, the checksum of the beginning, and the digest."""
+"""A `TextDigest` without its text: the length, the checksum of the text's beginning, and the digest."""
 
 
 class StoredHistory(Value):
-    """A history of a session: digests of the user's parts, and of the agent's texts between them."""
+    """A stored history of a session: digests of the user's parts, and of the agent's texts between them."""
 
     items: tuple[bytes | tuple[StoredDigest, ...], ...]
     torn: bool = False
@@ -62,14 +63,14 @@ _write = msgspec.json.Encoder().encode
 
 
 class SessionStorage(NamedTuple):
-    """The store that holds the documents, and the wall clock for the time of last use."""
+    """The store that holds the documents, and the clock that provides the time of last use."""
 
     store: Store
     clock: Callable[[], float]
 
 
 class SessionStore:
-    """Stores sessions and loads them after a restart: at most `limit`, and only those at configured workplaces."""
+    """Stores sessions and loads them after a restart: at most `limit`, and none whose workplace is not configured."""
 
     def __init__(self, storage: SessionStorage, places: Workplaces, tasks: Tasks, *, limit: int) -> None:
         self._store, self._clock = storage
@@ -79,7 +80,7 @@ class SessionStore:
         self._keys: dict[AgentSession, str] = {}
         self._owners: dict[str, AgentSession] = {}
         self._waiting: dict[str, AgentSession | None] = {}
-        """The sessions to be written, by key. None means that the document is to be removed."""
+        """The sessions whose documents have to be written, by key. None means that the document has to be removed."""
         self._writing: asyncio.Task[None] | None = None
         self._closed = asyncio.Event()
 
@@ -95,7 +96,7 @@ class SessionStore:
         return [self._session(key, stored[key]) for key in here]
 
     def save(self, session: AgentSession) -> None:
-        """Store a session that has changed, in the background, if its agent can reopen it."""
+        """Store a changed session in the background, if its agent can reopen it."""
         key, before = f"{session.spec_id}/{session.name}", self._keys.get(session)
         if before not in (None, key):
             self.forget(session)
@@ -195,7 +196,7 @@ def _document(stored: StoredSession) -> bytes | None:
 
 
 def _can_reopen(session: AgentSession) -> bool:
-    """Return whether a session has a history and its agent can reopen sessions."""
+    """Return whether a session can be reopened: it has a history, and its agent supports reopening."""
     abilities = session.agent.about.abilities if session.agent is not None else None
     is_able = abilities is not None and (abilities.load or abilities.resume)
     return is_able and bool(session.histories) and bool(session.name) and session.name.isprintable()

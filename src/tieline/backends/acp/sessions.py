@@ -1,7 +1,7 @@
-"""Sessions with agents: their histories, options and processes, and the search for the one that a request continues.
+"""Sessions with agents: their histories, options and processes. Finds the session that a request continues.
 
-A session can outlive the process in which it was opened: it is loaded or resumed in another process, if the agent
-supports that. A turn holds its session, and other requests that continue the session wait.
+A session can outlive the process in which it was opened: if the agent supports it, the session is loaded or resumed in
+another process. While a turn holds its session, other requests that continue the session have to wait.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from tieline.wire.acp.facts import Fact
 
 
 class ActiveTurn(Protocol):
-    """The methods of a session's current turn that the session and the opener of the next turn use."""
+    """The methods of a session's current turn that are called by the session and by the opener of the next turn."""
 
     @property
     def awaits_answer(self) -> bool: ...
@@ -58,19 +58,19 @@ class AgentSession:
         self.spec_id = spec_id
         self.kind = kind
         self.process_key = ProcessKey(spec_id, workplace)
-        """Identifies the session's process: a shared one, or one of its own once the client has offered tools."""
+        """Identifies the session's process, which is shared with other sessions until the client offers tools."""
         self.name = ""
         """The agent's id for the session; empty until the session is opened for the first time."""
         self.agent: Agent | None = None
-        """The process in which the session is open, or was open last."""
+        """The process in which the session is open, or was open most recently."""
         self.on_change: OnSession = _ignored
-        """Called when the session's histories change."""
+        """The function that is called when the session's histories change."""
         self._histories: tuple[SeenHistory, ...] = ()
         self.first = SessionOptions()
         """The options that the session had when it was opened."""
         self.state = SessionOptions()
         self.requested = RequestedOptions(agent=spec_id)
-        """The options that the last request selected."""
+        """The options that the most recent request selected."""
         self.commands: tuple[facts.SlashCommand, ...] = ()
         self.title = ""
         self.endpoint: ToolEndpoint | None = None
@@ -82,7 +82,7 @@ class AgentSession:
 
     @property
     def histories(self) -> tuple[SeenHistory, ...]:
-        """The histories that a request may continue. After a failed or cancelled turn, earlier ones are kept too."""
+        """The histories that a request may continue. If a turn fails or is cancelled, earlier ones are kept as well."""
         return self._histories
 
     @histories.setter
@@ -105,11 +105,11 @@ class AgentSession:
         return self.endpoint is not None and is_shown_as_call(call, self.endpoint.tools)
 
     def is_for_client(self, call: facts.AgentCall) -> bool:
-        """Return whether this is certainly a call to one of the client's tools, so that the user need not be asked."""
+        """Return whether this is certainly a call to one of the client's tools. Then the user need not be asked."""
         return self.endpoint is not None and may_be_allowed(call, self.endpoint.tools)
 
     async def hold(self, within: float) -> None:
-        """Wait for the current turn to end, then hold the session. Raise GatewayError after `within` seconds."""
+        """Wait until the current turn ends, then hold the session. Raise GatewayError after `within` seconds."""
         try:
             async with asyncio.timeout(within):
                 await self._lock.acquire()
@@ -123,19 +123,19 @@ class AgentSession:
         self._lock.release()
 
     def opened(self, fact: facts.SessionOpened, agent: Agent) -> None:
-        """Record that an agent has opened the session, and with which options."""
+        """Record that an agent has opened the session, and the options that the agent reported."""
         self.name = fact.session
         self.agent = agent
         self.first = self.state = SessionOptions(modes=fact.modes, models=fact.models, options=fact.options)
         self.requested = RequestedOptions(agent=self.spec_id)
 
     def separate(self, number: int) -> None:
-        """Give the session a process of its own, identified by this number, unless it already has one."""
+        """Give the session a process of its own, identified by `number`, unless it already has one."""
         if not self.process_key.conversation:
             self.process_key = self.process_key._replace(conversation=number)
 
     def receive(self, fact: Fact) -> None:
-        """Handle a fact of this session: update its options or pass the fact to the current turn."""
+        """Handle a fact of this session: update the session's options, or pass the fact to the current turn."""
         match fact:
             case facts.ModeChanged():
                 self.state = _in_mode(self.state, fact.mode)
@@ -161,13 +161,13 @@ class AgentSession:
             agent.forget(self.name)
 
     def _decline(self, fact: Fact) -> None:
-        """Refuse a request that the agent sends outside of a turn."""
+        """Refuse a request that the agent sends outside a turn."""
         if isinstance(fact, facts.AgentRequest) and self.agent is not None:
             self.agent.machine.refuse(fact.number, "there is no current turn")
 
 
 class SessionIndex:
-    """All sessions, to find the one that a request continues. If there are too many, an idle one is evicted."""
+    """All sessions. Finds the one that a request continues. If there are too many sessions, an idle one is evicted."""
 
     def __init__(self, limit: int, on_leave: OnSession, on_change: OnSession = _ignored) -> None:
         self._limit = limit
@@ -180,7 +180,7 @@ class SessionIndex:
         return iter(list(self._sessions))
 
     def find(self, spec_id: str, workplace: Workplace, fingerprint: RequestFingerprint) -> AgentSession | None:
-        """Return the session that a request continues: the one with the longest history, preferably an idle one."""
+        """Return the session with the longest history that a request continues. Among equals, prefer an idle one."""
         near = (self._by_position.get(position, ()) for position in positions_in(fingerprint))
         found = [
             session
@@ -216,7 +216,7 @@ class SessionIndex:
         self._on_change(session)
 
     def _move(self, session: AgentSession, *, is_gone: bool = False) -> None:
-        """Update the entries of a session in the index of positions, or remove them if `is_gone` is true."""
+        """Update the entries of a session in the index by position, or remove them if `is_gone` is true."""
         before = self._sessions[session]
         now = frozenset() if is_gone else frozenset(position_of(past) for past in session.histories)
         self._sessions[session] = now
@@ -230,7 +230,7 @@ class SessionIndex:
 
 
 def seen_parts(session: AgentSession, fingerprint: RequestFingerprint) -> int | None:
-    """Return how many of the user's parts a session has seen, or None if the request does not continue the session."""
+    """Return how many of the user's parts a session has seen. Return None if the request does not continue it."""
     return max(
         (seen for history in session.histories if (seen := match_history(history, fingerprint)) is not None),
         default=None,
@@ -242,7 +242,7 @@ def _length(session: AgentSession) -> int:
 
 
 def _in_mode(state: SessionOptions, mode: str) -> SessionOptions:
-    """Return the options with another current mode. Agents may offer modes as `modes`, as an option, or both."""
+    """Return the options with `mode` as the current mode. Agents may offer modes as `modes`, as an option, or both."""
     modes = replace(state.modes, current=mode) if state.modes is not None else None
     options = tuple(
         replace(option, current=mode)

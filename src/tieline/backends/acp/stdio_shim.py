@@ -1,8 +1,8 @@
-"""Forwards MCP between standard streams and HTTP, for agents that support only MCP servers they can start.
+"""Forwards MCP between standard streams and HTTP, for agents that support only MCP servers that they start themselves.
 
 Each line of standard input is sent as one POST. The response, as JSON or as server-sent events, is written to standard
-output line by line. Requests run in parallel. The program exits at the end of its standard input. Agents run it as a
-script, outside of this package, so it uses only the standard library.
+output line by line. Requests run in parallel. The program exits at the end of its standard input. Agents run this file
+as a script, outside its package, so it uses only the standard library.
 """
 
 import http.client
@@ -29,7 +29,7 @@ class McpForwarder:
         self._version = ""
 
     def forward(self, line: bytes) -> None:
-        """Forward a message and write the responses to it. If that fails, write an error response."""
+        """Forward a message and write the responses to it. If forwarding fails, write an error response."""
         try:
             self._post(line)
         except (OSError, http.client.HTTPException) as error:
@@ -72,7 +72,7 @@ class McpForwarder:
             self._out.flush()
 
     def _note_version(self, message: bytes) -> None:
-        """Remember the negotiated protocol version for the header of later requests."""
+        """Remember the negotiated protocol version, which later requests send in a header."""
         if self._version or b"protocolVersion" not in message:
             return
         try:

@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 
 class Timers:
-    """Running timers by name. Starting a timer stops an earlier one of the same name."""
+    """The running timers, by name. Starting a timer stops an earlier timer with the same name."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._running: dict[str, asyncio.TimerHandle] = {}
 
     def start(self, name: str, seconds: float, do: Callable[[], None]) -> None:
-        """Call `do` after this many seconds."""
+        """Call `do` after `seconds`. An earlier timer with the same name is stopped."""
         self.stop(name)
         self._running[name] = self._loop.call_later(seconds, do)
 

@@ -1,14 +1,14 @@
 """Offers the clients' own tools to agents, through one MCP server on loopback for all sessions.
 
-Each session has an endpoint with an unguessable token in its URL, which gives access to the tools of that session only.
-The server runs while there are endpoints. A call waits for its result as long as the client and its user need; progress
-notifications keep the agent from giving up. Calls of one agent run in parallel: the client answers parallel calls
-together, so serving them one after the other would deadlock.
+Each session has an endpoint with an unguessable token in its URL. The endpoint gives access to the tools of that
+session only. The server runs while there are endpoints. A call waits for its result for as long as the client and its
+user need, and progress notifications keep the agent from giving up. Calls from one agent run in parallel: the client
+answers parallel calls together, so serving them one after the other would cause a deadlock.
 
 Agents that do not support MCP servers over HTTP start a small program that forwards the same messages over its standard
 streams.
 
-The `mcp` package is imported with the first endpoint, because it costs half a second and tens of MiB.
+The `mcp` package is imported when the first endpoint is opened, because the import takes half a second and tens of MiB.
 """
 
 import asyncio
@@ -39,17 +39,17 @@ log = logging.getLogger("tieline.acp")
 PATH = "/mcp/"
 HOST = "127.0.0.1"
 PROGRESS_INTERVAL = 10.0
-"""Seconds between two progress notifications of a waiting call."""
+"""Seconds between two progress notifications for a waiting call."""
 MAX_CALLS = 64
-"""How many calls of one session may wait at once."""
+"""Maximum number of calls of one session that wait at once."""
 MAX_NAME = 48
-"""Maximum length of a tool's name. Agents prepend the server's name, and upstreams allow 64 characters in total."""
+"""Maximum length of a tool's name. Agents prepend the server's name, and upstreams allow 64 characters altogether."""
 STOP_WITHIN = 3.0
 
 _FREEFORM = {"type": "object", "properties": {INPUT: {"type": "string"}}, "required": [INPUT]}
 
 CallTool = Callable[[ToolSpec, str], Awaitable[ToolResult]]
-"""Calls a tool of the client with these arguments and waits for its result."""
+"""Calls a tool of the client with arguments as text, and waits for its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class ToolEndpoint:
     def __init__(self, token: str, url: str, shim: StdioShim, on_close: Callable[["ToolEndpoint"], None]) -> None:
         self.token = token
         self.caller: CallTool | None = None
-        """Calls a tool of the client; None outside of a turn."""
+        """The function that calls a tool of the client. It is None outside a turn."""
         self.calls: dict[Any, asyncio.Task[ToolResult]] = {}
         """The waiting calls, by the id of the agent's request."""
         self.tools: dict[str, ToolSpec] = {}
@@ -76,12 +76,12 @@ class ToolEndpoint:
         self._on_close = on_close
 
     def offer(self, tools: Sequence[ToolSpec]) -> bool:
-        """Replace the tools. Return whether they differ from those that the agent may already have listed."""
+        """Replace the tools. Return whether they differ from earlier tools, which the agent may still use."""
         before, self.tools = self.tools, named_tools(tools)
         return bool(before) and self.tools != before
 
     def server(self, abilities: facts.Abilities) -> McpServer:
-        """Return this endpoint as an MCP server in the form that is sent to the agent."""
+        """Return this endpoint in the form in which MCP servers are sent to the agent."""
         if abilities.mcp_http:
             return McpHttp(type="http", name=NAME, url=self._url, headers=[])
         shim = self._shim
@@ -138,7 +138,7 @@ class ToolBridge:
     # ── requests to the server ──
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
-        """Serve one HTTP request through ASGI. Answer 404 if its path is not that of an endpoint."""
+        """Serve one HTTP request through ASGI. If its path is not that of an endpoint, answer with status 404."""
         if scope["type"] != "http":
             return
         if self._running is None or self._endpoint_of(scope["path"]) is None:
@@ -177,7 +177,7 @@ class ToolBridge:
                 del endpoint.calls[context.request_id]
 
     async def cancel_calls(self, context: Any, handle: Any) -> Any:
-        """As MCP middleware, cancel a call when the agent cancels its request. The MCP server does not do this."""
+        """Cancel a call when the agent cancels its request. The MCP server itself does not, so this is middleware."""
         if context.method == "notifications/cancelled" and context.request is not None:
             endpoint = self._endpoint_of(context.request.url.path)
             call = endpoint.calls.get((context.params or {}).get("requestId")) if endpoint is not None else None
@@ -186,7 +186,7 @@ class ToolBridge:
         return await handle(context)
 
     async def _awaited(self, call: asyncio.Task[ToolResult], context: Any) -> ToolResult:
-        """Wait for the result of a call and report progress to the agent. If the agent disconnects, cancel the call."""
+        """Wait for the result of a call, and report progress to the agent. Cancel the call if the agent disconnects."""
         beats = 0
         try:
             while not call.done():
@@ -252,7 +252,7 @@ class _McpServer:
 
 
 class _EmbeddedServer(uvicorn.Server):
-    """A uvicorn server without signal handlers, because the gateway has its own."""
+    """A uvicorn server that installs no signal handlers, because the gateway has its own."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -260,7 +260,7 @@ class _EmbeddedServer(uvicorn.Server):
 
 
 def named_tools(tools: Sequence[ToolSpec]) -> dict[str, ToolSpec]:
-    """Return the tools by names that every agent and model accepts. Leave out tools that only an upstream can run."""
+    """Return the tools under names that all agents and models accept. Leave out tools that only an upstream can run."""
     found: dict[str, ToolSpec] = {}
     for tool in tools:
         if tool.hosted is not None:

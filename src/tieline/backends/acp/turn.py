@@ -1,9 +1,9 @@
-"""A turn: from a prompt to the agent's answer to it, over as many legs as the client needs.
+"""A turn: from a prompt to the agent's answer, in as many legs as the client needs.
 
-`turn_state.py` describes the states of a turn and is the place to start reading. This module performs the actions of
-the transitions. A turn receives every fact (parsed message) of its session: output from the agent becomes events,
-requests from the agent are passed to the person, to the client's own tool for questions, or into the conversation as
-text, and calls to the client's tools end the leg.
+`turn_state.py` describes the states of a turn and is the place to start reading. This module performs the actions that
+belong to the transitions. A turn receives every fact (parsed message) of its session. Output from the agent becomes
+events. A question from the agent is passed to the person or to the client's own tool for questions, or is written into
+the conversation as text. Calls to the client's tools end the leg.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from tieline.wire.shared.questions.client_tool import call_for, read_result
 
 GIVEN_UP = "The call was cancelled because the turn is over."
 MAX_BATCH_WAITS = 10
-"""An agent that keeps sending output after a call delays the end of the leg by at most this many times `batch_wait`."""
+"""The end of a leg is delayed by at most this many times `batch_wait`, even if the agent keeps sending output."""
 _SILENT_ENDINGS = {
     "max_turn_requests": "It reached its limit of requests in one turn.",
     "refusal": "It refused to continue.",
@@ -49,7 +49,7 @@ KNOWN_ENDINGS = frozenset(["end_turn", "max_tokens", "max_turn_requests", "refus
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
-    """The session and the services that a turn uses. `give_back` is called with the agent when the turn is over."""
+    """The session and the services that a turn uses. When the turn is over, `give_back` is called with the agent."""
 
     session: AgentSession
     agent: Agent
@@ -93,9 +93,9 @@ class AgentTurn:
         self._loop = asyncio.get_running_loop()
         self._timers = Timers(self._loop)
         self._active_at = self._loop.time()
-        """The time at which the agent last sent something."""
+        """The time at which the agent most recently sent something."""
         self._batch_until = 0.0
-        """The time after which output from the agent no longer delays the end of the leg."""
+        """The time after which further output from the agent no longer delays the end of the leg."""
         self._has_text = False
         """Whether the turn has produced text for the user."""
 
@@ -111,17 +111,17 @@ class AgentTurn:
 
     @property
     def is_over(self) -> bool:
-        """Whether the turn is over for the client: no events follow those that are already queued."""
+        """Whether the turn is over for the client: no further events will be queued."""
         return self.state in OVER
 
     @property
     def is_parked(self) -> bool:
-        """Whether the turn continues although no leg is open."""
+        """Whether the turn is in progress although no leg is open."""
         return self.state in PARKED
 
     @property
     def awaits_answer(self) -> bool:
-        """Whether the turn waits for the next message of the conversation as the answer to a question."""
+        """Whether the turn waits for the next message of the conversation, which answers a question."""
         return self.state is TurnState.AWAITING_ANSWER
 
     @property
@@ -131,7 +131,7 @@ class AgentTurn:
 
     @property
     def pending(self) -> frozenset[str]:
-        """The ids of the client's calls that wait for a result."""
+        """The ids of the calls to the client's tools that wait for a result."""
         return self._calls.pending(is_leg_open=self.state in LEG_OPEN)
 
     def prompt(self, blocks: Sequence[ContentBlock]) -> None:
@@ -144,7 +144,7 @@ class AgentTurn:
         self._watch()
 
     def begin(self) -> None:
-        """Begin a leg. If the turn is over, the leg consists of the queued events."""
+        """Begin a leg. If the turn is already over, the leg consists of the events that are still queued."""
         self.queue.begin()
         if not self._advance(TurnEvent.LEG_BEGAN):
             return
@@ -162,7 +162,7 @@ class AgentTurn:
     def answer(self, results: Sequence[ToolResult], words: str, fingerprint: RequestFingerprint | None) -> None:
         """Pass tool results, and the text that the user sent with them, to the agent.
 
-        `fingerprint` is that of the request with the results, or None if there was no request.
+        `fingerprint` is the fingerprint of the request that contains the results, or None if there was no request.
         """
         if fingerprint is not None:
             self._seen = fingerprint.history
@@ -177,7 +177,7 @@ class AgentTurn:
             self._session.endpoint.offer(tools)
 
     def take_answer(self, text: str, fingerprint: RequestFingerprint, host: Host) -> None:
-        """Take the user's message as the answer to the question that was written into the conversation."""
+        """Use the user's message as the answer to the question that was written into the conversation."""
         self._advance(TurnEvent.ANSWERED)
         self._seen = fingerprint.history
         self.queue.take_texts()
@@ -187,14 +187,14 @@ class AgentTurn:
             self._settled(outcome)
 
     def leave(self) -> None:
-        """Cancel the turn, which its client has abandoned. If it waits for an answer, first wait `park_for` seconds."""
+        """Cancel the turn, because its client has left. If the turn awaits an answer, wait `park_for` seconds first."""
         if self.awaits_answer:
             self._timers.start("abandoned", self._context.settings.park_for, self.cancel)
         else:
             self.cancel()
 
     def cancel(self) -> None:
-        """Cancel the turn. Its session becomes free when the agent has ended the turn."""
+        """Cancel the turn. Its session becomes free once the agent has ended the turn."""
         if not self._advance(TurnEvent.CANCELLED):
             return
         self._agent.machine.cancel(self._session.name)
@@ -278,7 +278,7 @@ class AgentTurn:
     # ── questions in the conversation ──
 
     def _put_question(self) -> None:
-        """End the leg with the next question as text, if there is one and the leg has no calls to deliver."""
+        """If a question waits and the leg has no calls to deliver, end the leg with the question as text."""
         if self._interview and self._advance(TurnEvent.QUESTION_PUT):
             self.queue.text(self._interview.text(), message="question")
             self._end_leg(Finished(reason=StopReason.END_TURN))
@@ -310,7 +310,7 @@ class AgentTurn:
             self._calls.drop(call_id)
 
     def _batch(self) -> None:
-        """If a leg is open, start or restart the wait for further calls, after which the leg ends."""
+        """If a leg is open, start or restart the wait for further calls. The leg ends after the wait."""
         wait = self._context.settings.batch_wait
         if self._advance(TurnEvent.CALL_MADE):
             self._batch_until = self._loop.time() + MAX_BATCH_WAITS * wait
@@ -343,7 +343,7 @@ class AgentTurn:
                 self._end(fact)
 
     def _end(self, how: facts.TurnEnded | GatewayError) -> None:
-        """End the turn for the client, after the agent has ended it."""
+        """End the turn for the client, because the agent has ended it."""
         if not self._advance(TurnEvent.AGENT_ENDED):
             return
         if isinstance(how, GatewayError):
@@ -366,12 +366,12 @@ class AgentTurn:
             self.queue.note("stop_reason", f"the agent ended the turn with {fact.stop_reason!r}")
 
     def _explain(self, why: str) -> None:
-        """Write a text for the user that says why the agent stopped, unless `why` is empty."""
+        """Tell the user in a text why the agent stopped, unless `why` is empty."""
         if why:
             self.queue.text(f"The agent stopped here. {why}", message="ending")
 
     def _fail(self, error: GatewayError) -> None:
-        """Fail the turn for the client while the agent still works on it."""
+        """Fail the turn for the client although the agent is still working on it."""
         self.queue.end(error.failed())
         self.cancel()
 
@@ -384,7 +384,7 @@ class AgentTurn:
         self._session.histories = (self._seen, *self._before) if is_torn else (self._seen,)
 
     def _finish(self, *, is_torn: bool) -> None:
-        """Stop the timers, inbox items and client calls of the turn.
+        """Stop the turn's timers, withdraw its inbox items, and answer its waiting calls with an error.
 
         `is_torn` says whether the turn was cut off, so that the client may not have seen all of its output.
         """
@@ -416,7 +416,7 @@ class AgentTurn:
         self._agent.push()
 
     def _watch(self) -> None:
-        """Fail the turn if the agent is silent for too long, unless it waits for the client or the user."""
+        """Fail the turn if the agent is silent for too long without waiting for the client or the user."""
         settings = self._context.settings
         silent = self._loop.time() - self._active_at
         if self._inbox.is_waiting or self._calls or self._interview:

@@ -1,8 +1,8 @@
 """The inbox items of one turn: approvals, plan reviews and questions from an agent.
 
-Each item waits until it is decided, and the decision is sent to the agent. An approval shows the agent's own options
-and is answered with the id of one of them. If nobody answers, an option that rejects is chosen instead of cancelling
-the request, because most agents end the whole turn after a cancelled permission request.
+Each item waits for a decision, which is then sent to the agent. An approval shows the agent's own options and is
+answered with the id of one of them. If nobody answers, the request is not cancelled, because most agents would end the
+whole turn. Instead, an option that rejects the request is chosen.
 """
 
 import asyncio
@@ -45,9 +45,10 @@ class TurnInbox:
         rules: ActionRules | None = None,
         folder: str = "",
     ) -> None:
-        """`note` adds a note to the leg. Relative paths of calls are resolved against `folder`, unless it is empty.
+        """`note` adds a note to the leg. Relative paths in calls are resolved against `folder`, unless it is empty.
 
-        `feedback` is called with the user's text for a denial, and whether the agent received it with the answer.
+        When the user denies a request, `feedback` is called with the user's text and with whether the agent received
+        this text as part of the answer.
         """
         self._agent = agent
         self._rules = rules
@@ -56,7 +57,7 @@ class TurnInbox:
         self._feedback = feedback
         self._pending = PendingItems(tasks)
         self.refusal = ""
-        """The last denial and its reason, to be shown if the agent then ends the turn without any text."""
+        """The most recent denial and its reason. It is shown if the agent then ends the turn without any text."""
 
     @property
     def is_waiting(self) -> bool:
@@ -117,9 +118,9 @@ class TurnInbox:
         return _action_in(self._folder, call) if self._folder else action_of(call)
 
     def _is_settled(self, request: facts.PermissionRequested, ruling: Ruling) -> bool:
-        """Answer a request as the rules decided. Return False if the user has to decide.
+        """Answer a request as the rules decided. Return False if the user has to decide instead.
 
-        The user also decides if the rules allow the action but the agent offers no option that allows it.
+        The user also has to decide if the rules allow the action but the agent offers no option that allows it.
         """
         if ruling.decision == "ask":
             return False
@@ -178,7 +179,7 @@ class TurnInbox:
 
 
 def first_option(options: Sequence[facts.PermissionOption], kinds: Sequence[str]) -> str | None:
-    """Return the id of the option whose kind comes first in `kinds`, or None if no option has one of these kinds."""
+    """Return the id of the option whose kind comes first in `kinds`, or None if no option has any of these kinds."""
     for kind in kinds:
         for option in options:
             if option.kind == kind:
@@ -190,7 +191,7 @@ def first_option(options: Sequence[facts.PermissionOption], kinds: Sequence[str]
 
 
 def _action_in(folder: str, call: facts.AgentCall) -> AgentAction:
-    """Return the action of a call, with relative paths resolved against this folder."""
+    """Return the action of a call, with relative paths resolved against `folder`."""
     action = action_of(call)
     return action._replace(
         paths=tuple(posixpath.join(folder, path) for path in action.paths),
@@ -200,7 +201,7 @@ def _action_in(folder: str, call: facts.AgentCall) -> AgentAction:
 
 
 def action_of(call: facts.AgentCall) -> AgentAction:
-    """Return the action that a call would perform, as far as the agent reports it."""
+    """Return the action that a call would perform, to the extent that the agent describes it."""
     given = input_of(call)
     reported = [place.path for place in call.locations] + [diff.path for diff in call.diffs]
     folders = [given.get(name) for name in _FOLDER_FIELDS]
@@ -222,7 +223,7 @@ def _named_paths(given: Mapping[str, Any]) -> list[str]:
 
 
 def _hints(call: facts.AgentCall) -> Iterator[str]:
-    """Yield texts of a call that may contain its command, for calls without a command in the structured input."""
+    """Yield the texts of a call that may contain its command, if the structured input contains none."""
     if command := command_of(call):
         yield command
     if call.kind == "execute":

@@ -1,8 +1,8 @@
-"""Begins turns: finds the agent and the session for a request, opens and configures the session, sends the prompt.
+"""Begins turns: finds the agent and session for a request, opens and configures the session, and sends the prompt.
 
 If a request continues a known session, only its new messages are sent. If the process of that session has ended, the
-session is resumed or loaded in a new process. If that is not possible, and for any other request, a new session
-receives the whole conversation.
+session is resumed or loaded in a new process. In all other cases, a new session is opened and receives the whole
+conversation.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ SendRequest = Callable[[ClientSide], int]
 
 @dataclass(frozen=True, slots=True)
 class _TurnRequest:
-    """A request and the values derived from it."""
+    """A request, and values that were derived from it."""
 
     request: Request
     host: Host
@@ -80,7 +80,7 @@ class TurnOpener:
         self._commands: dict[str, tuple[str, ...]] = {}
         """The command that starts each agent, by agent id."""
         self._conversation_numbers = count(1)
-        """Generates the numbers that identify conversations with a process of their own."""
+        """Generates the numbers of conversations that have a process of their own."""
         self.fleet = Fleet(settings, runtime.tasks, self._agent_ended)
         self.sessions = SessionIndex(settings.sessions, self._forgotten, self._seen)
 
@@ -144,7 +144,7 @@ class TurnOpener:
         return spec, found.command
 
     async def _load(self) -> None:
-        """Load the stored sessions once, before the first request. A cancelled request does not cancel the loading."""
+        """Load the stored sessions once, before the first request. If a request is cancelled, the loading continues."""
         if self._store is None:
             return
         if self._loading is None:
@@ -195,7 +195,7 @@ class TurnOpener:
         return turn
 
     def _abandon(self, session: AgentSession, agent: Agent) -> None:
-        """Release the session and the agent after a failure. Close the session if it has received no messages."""
+        """Release the session and the agent after a failure. Close the session if it has no history."""
         session.release()
         self.fleet.give_back(agent)
         if not session.histories:
@@ -204,7 +204,7 @@ class TurnOpener:
     # ── opening a session ──
 
     async def _opened(self, session: AgentSession, agent: Agent, tools: Sequence[ToolSpec], turn: AgentTurn) -> bool:
-        """Open a session with this agent if necessary. Return whether it already contains the conversation."""
+        """Open a session with this agent if necessary. Return whether the session already contains the conversation."""
         wants_endpoint = bool(tools) and self._bridge is not None
         is_there = session.is_open and session.agent is agent
         if is_there and (session.endpoint is not None or not wants_endpoint):
@@ -224,7 +224,7 @@ class TurnOpener:
         return False
 
     async def _reopened(self, session: AgentSession, agent: Agent, servers: Sequence[McpServer]) -> bool:
-        """Resume or load a session in this process, if the agent supports that. Return whether it succeeded."""
+        """Resume or load a session in the process of `agent`, if it supports that. Return whether this succeeded."""
         abilities, name, cwd = agent.about.abilities, session.name, session.process_key.workplace.folder
         await self._closed_before(session)
         attempts: list[SendRequest] = []
@@ -241,7 +241,7 @@ class TurnOpener:
         return False
 
     async def _closed_before(self, session: AgentSession) -> None:
-        """Close a session in the process in which it is open, before it is reopened, perhaps in another process."""
+        """Close a session in its current process, because it is about to be reopened, possibly in another process."""
         agent, name = session.agent, session.name
         if agent is not None and not agent.is_over:
             if agent.about.abilities.close:
@@ -261,7 +261,7 @@ class TurnOpener:
             session.opened(answer, agent)
 
     async def _logged_in(self, agent: Agent) -> bool:
-        """Log in with the configured method, if the agent offers it. Return whether that succeeded."""
+        """Log in with the configured method, if the agent offers it. Return whether the login succeeded."""
         method = agent.spec.method
         if not method or method not in {login.id for login in agent.about.logins}:
             return False
@@ -273,7 +273,7 @@ class TurnOpener:
     async def _set(self, requested: RequestedOptions, session: AgentSession, agent: Agent) -> None:
         """Set the mode, the model and the options that a request selects.
 
-        If the previous request selected the same values, set nothing, because the agent may have changed them since.
+        If the previous request selected the same values, do nothing, so that changes made by the agent are kept.
         """
         if requested == session.requested:
             return
@@ -310,7 +310,7 @@ class TurnOpener:
         self._close(session)
 
     def _close(self, session: AgentSession) -> None:
-        """Close a session for good, and end its process if no other session can use it."""
+        """Close a session permanently, and end its process if no other session can use it."""
         agent = session.agent
         self._release_terminals(session)
         if agent is not None and not agent.is_over and agent.about.abilities.close:
@@ -347,7 +347,7 @@ def _session(opening: _TurnRequest) -> AgentSession:
 
 
 def _after(setting: OptionChange, state: SessionOptions) -> SessionOptions:
-    """Compute the options of a session after a change, because some agents do not report the new values."""
+    """Return the options of a session after a change. Some agents do not report the new values, so compute them."""
     if setting.how == "mode":
         return replace(state, modes=state.modes and replace(state.modes, current=str(setting.value)))
     if setting.how == "model":

@@ -5,7 +5,7 @@ Theory of operation
 
 A turn begins with a prompt to the agent and ends with the agent's answer to that prompt. Clients see it in legs: one
 HTTP request and the events that answer it. The agent keeps working whether a leg is open or not, so the state of a turn
-tells two things: whether a leg is open, and who has to act next.
+says two things: whether a leg is open, and who has to act next.
 
 - Before and between legs (`BETWEEN_LEGS`) events are queued for the next leg. A leg that ended with calls to the
   client's tools leaves the turn in this state; the calls themselves wait in `client_calls.py`.
@@ -54,7 +54,7 @@ class TurnEvent(Enum):
     PROMPTED = auto()
     """The prompt was sent to the agent."""
     LEG_BEGAN = auto()
-    """A leg began: a client reads the events of the turn."""
+    """A leg began: a client now reads the events of the turn."""
     CALL_MADE = auto()
     """The agent called a tool of the client."""
     BATCH_ENDED = auto()
@@ -68,7 +68,7 @@ class TurnEvent(Enum):
     WITHDRAWN = auto()
     """The agent no longer needs an answer to its question."""
     CANCELLED = auto()
-    """The client has abandoned the turn, or the turn has failed while the agent still works on it."""
+    """The client abandoned the turn, or the turn failed while the agent was still working on it."""
     AGENT_ENDED = auto()
     """The agent answered the prompt or refused it, or its process ended."""
     CANCEL_TIMED_OUT = auto()
@@ -128,6 +128,6 @@ TRANSITIONS: Mapping[TurnState, Mapping[TurnEvent, TurnState]] = MappingProxyTyp
 LEG_OPEN = frozenset([TurnState.STREAMING, TurnState.BATCHING])
 """The states in which a leg is open."""
 PARKED = frozenset([TurnState.BETWEEN_LEGS, TurnState.AWAITING_ANSWER])
-"""The states in which the turn continues although no leg is open."""
+"""The states in which the turn is in progress although no leg is open."""
 OVER = frozenset([TurnState.CANCELLING, TurnState.SETTLING, TurnState.CLOSED])
-"""The states in which the turn is over for the client, except for events that are already queued."""
+"""The states in which the turn is over for the client. Only events that are already queued are still delivered."""

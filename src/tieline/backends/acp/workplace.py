@@ -28,7 +28,7 @@ class ToolServer(Value):
 
 
 class Workplace(Value):
-    """An absolute folder, and the names of MCP servers."""
+    """The absolute path of a folder, and the names of MCP servers."""
 
     folder: str
     servers: tuple[str, ...] = ()
@@ -59,10 +59,9 @@ class Workplaces:
         return workplace.folder in folders and all(name in self._servers for name in workplace.servers)
 
     def servers(self, workplace: Workplace, abilities: facts.Abilities, title: str) -> list[McpServer]:
-        """Return the MCP servers of a workplace in the form that is sent to an agent.
+        """Return the MCP servers of a workplace in the form in which they are sent to an agent.
 
-        Raise BadRequest for a server that the agent does not support. `title` is the agent's name for the error
-        message.
+        Raise BadRequest for a server that the agent does not support. `title` is the agent's name in the error message.
         """
         return [self._server(name, abilities, title) for name in workplace.servers]
 
