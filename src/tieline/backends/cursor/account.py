@@ -1,11 +1,11 @@
 """The account in use: provides a valid token, and renews it when needed.
 
-There is only one refresh at a time. It is a task of its own, not cancelled with the request that started it, because
+Only one refresh runs at a time. It runs in its own task, so cancelling the request that started it does not cancel it:
 the service may already have replaced the old tokens. All waiting requests share its result. A failure is remembered for
-a few seconds, so that a service that is down, or has refused, is not called again at once.
+a few seconds, so that a service that is down or has refused the login is not called again immediately.
 
 If the login is stored, the store is read before the service is called, because another gateway may have refreshed the
-login, or `tieline login` or `tieline logout` may have been run.
+login, or the user may have run `tieline login` or `tieline logout`.
 """
 
 import asyncio
@@ -27,16 +27,16 @@ MARGIN = 300.0
 """A token that expires within this many seconds is renewed before use."""
 
 NEW = 60.0
-"""For this many seconds a new token is used even if it seems to be expired: the clock of this machine may be wrong."""
+"""For this many seconds, a new token is used even if it seems to have expired, because the local clock may be wrong."""
 
 QUIET = 10.0
-"""For this many seconds after a failed refresh, the failure is reported again without calling the service."""
+"""For this many seconds after a failed refresh, requests fail with the same error without calling the service."""
 
 Clock = Callable[[], float]
 
 
 class Account:
-    """Provides the tokens of one account, from a stored login, an API key or a fixed token.
+    """Provides the tokens of one account. They come from a stored login, an API key or a fixed token.
 
     `clock` returns seconds since 1970.
     """
@@ -70,7 +70,7 @@ class Account:
         return cls(api, _checked("token", access=bare(token), origin="fixed"), clock=clock)
 
     async def token(self) -> str:
-        """Return a valid access token, renewed if necessary. Raise GatewayError if there is none."""
+        """Return a valid access token, and renew it first if necessary. Raise GatewayError if there is none."""
         if self._tokens is not None and self._is_fresh(self._tokens):
             return self._tokens.access
         failure = await self._renewed()
@@ -82,7 +82,7 @@ class Account:
         raise _error(failure)
 
     async def renew(self, stale: str) -> str:
-        """Return a token other than `stale`, which the service has refused. Raise GatewayError if there is none."""
+        """Return a token other than `stale`, which the service has refused. Raise GatewayError if there is no other."""
         if self._tokens is None or self._tokens.access == stale:
             self._refused = stale
         elif self._is_fresh(self._tokens):
@@ -95,7 +95,7 @@ class Account:
     async def peek(self) -> LoginTokens:
         """Return the tokens for display, even if they have expired. Raise GatewayError if there is no login.
 
-        An API key is exchanged for tokens, to find out its account.
+        If the account uses an API key, exchange it for tokens, because they name the account.
         """
         if self._tokens is None:
             await self._look()
@@ -112,7 +112,7 @@ class Account:
     # ── one refresh at a time ──
 
     async def _renewed(self) -> Failed | None:
-        """Wait for the running refresh, or start one and wait for it. Return its failure, if any."""
+        """Wait for the running refresh, or start one and wait for it. Return the failure if it fails."""
         flight = self._flight
         if flight is None or flight.done():
             flight = self._flight = self._tasks.start(self._renew(), "cursor-refresh")
@@ -138,9 +138,9 @@ class Account:
         return await self._ask(tokens)
 
     async def _take_stored(self) -> Failed | None:
-        """Take newer tokens from the store. If it is empty, the user has logged out: drop the current tokens.
+        """Replace the current tokens with newer ones from the store, or drop them if the store is empty (logout).
 
-        If the store is unreadable, keep the current tokens. Return the failure if there are no tokens either.
+        If the store cannot be read, keep the current tokens. If there are none, return the failure.
         """
         if self._store is None:
             return None
@@ -202,7 +202,7 @@ _SPENT = Failed(
 
 
 def _error(failure: Failed) -> GatewayError:
-    """Return a new exception for a failure. A shared exception would collect the tracebacks of all requests."""
+    """Return a new exception for a failure. One shared exception would collect the tracebacks of all requests."""
     return GatewayError(
         failure.kind,
         failure.message,

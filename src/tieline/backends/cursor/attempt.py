@@ -3,14 +3,15 @@
 Theory of operation
 -------------------
 
-An attempt reads from its pipe until it is closed, whether a leg is open or not, so that the service is always answered.
-Events are queued until `events` returns them; if too many are queued, reading pauses. Messages are sent in the order in
-which the machine produced them, by as many parallel senders as the pipe has lanes. Each question for a person waits in
-a task of its own, which is cancelled when the attempt is closed.
+Until it is closed, an attempt reads from its pipe, whether a leg is open or not, so that the service is always
+answered. Events are queued until `events` returns them; if too many are queued, reading pauses. Messages are sent in
+the order in which the machine produced them. The `lanes` of the pipe are the number of messages that may be sent in
+parallel. Each question for a person waits in a task of its own, which is cancelled when the attempt is closed.
 
-While a leg is open (`WATCHED`) the service has to make progress; between two legs (`PARKED`) it may wait as long as the
-client does. Every failure is passed to the machine, which knows whether there is a leg to report it. Only a stream that
-could not be opened is reported by the attempt itself, as its only event. A closed attempt ignores all events.
+While a leg is open (`WATCHED`), the service has to make progress. Between two legs (`PARKED`), it may wait as long as
+the client does. Every failure is passed to the machine, which knows whether a leg is open in which to report it. The
+only exception is a failure to open the stream, which the attempt itself reports as its only event. A closed attempt
+ignores all events.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ from tieline.wire.cursor.run.states import transition_table
 HEARTBEAT = 5.0
 EXEC_HEARTBEAT = 3.0
 MAX_EVENTS = 4096
-"""How many events may be queued before reading pauses, which slows down the service too."""
+"""Number of queued events above which reading pauses, which also slows down the service."""
 
 
 class AttemptState(Enum):
@@ -53,10 +54,10 @@ class AttemptEvent(Enum):
     """The events that change the state of an attempt."""
 
     LEG_BEGINS = "leg begins"
-    """The first or a later leg begins on the open stream."""
+    """A leg begins on the open stream."""
     LEG_ENDS = "leg ends"
     CLOSED = "closed"
-    """The stream has ended, something has failed, or the run has given up the attempt."""
+    """The stream has ended, an operation has failed, or the run has given up the attempt."""
 
 
 # Names after "Seen in" are tests in tests/backends that require the transition.
@@ -82,7 +83,7 @@ ATTEMPT_TRANSITIONS = transition_table(
 
 
 class Attempt:
-    """One attempt of a run: a state machine and its pipe. `human` answers the inbox items of the machine."""
+    """One attempt of a run: a state machine and its pipe. A person, `human`, answers the inbox items of the machine."""
 
     def __init__(
         self,
@@ -102,7 +103,7 @@ class Attempt:
         self._tasks = tasks
         self._stall_after = stall_after
         self._asked: PendingItems | None = None
-        """The open inbox items; None before the first one."""
+        """The open inbox items. It is None until the first item is submitted."""
         self._loop = asyncio.get_running_loop()
         self._events: list[Event] = []
         self._waiter: asyncio.Future[None] | None = None
@@ -113,12 +114,12 @@ class Attempt:
         self._reading: asyncio.Task[None] | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._armed_for: tuple[float | None, int] = (None, 0)
-        """The values of `wake_after` and `progress` that the machine had when its timer was set."""
+        """The values that the machine's `wake_after` and `progress` had when the timer was set."""
         self._seen_progress = 0
         self._progressed_at = 0.0
 
     def _change(self, event: AttemptEvent) -> None:
-        """Change the state. Only this method changes it."""
+        """Change the state. No other method changes it."""
         self._state = ATTEMPT_TRANSITIONS[self._state][event]
 
     @property
@@ -126,7 +127,7 @@ class Attempt:
         return self._state is AttemptState.CLOSED
 
     async def begin(self) -> None:
-        """Send the run request and wait until the stream is open. A failure becomes the only event of the attempt."""
+        """Send the run request and wait until the stream is open. A failure is reported as the attempt's only event."""
         try:
             await self._pipe.begin(self.machine.outbox())
         except (PipeError, StreamRefused) as error:
@@ -139,7 +140,7 @@ class Attempt:
         self._every("exec heartbeat", EXEC_HEARTBEAT, self._exec_beat)
 
     async def events(self) -> list[Event]:
-        """Wait for events, and return those since the last call. Return an empty list if the attempt is closed."""
+        """Wait for events, and return all since the last call. Return an empty list if the attempt is closed."""
         while not self._events:
             if self.is_closed:
                 return []
@@ -172,7 +173,7 @@ class Attempt:
         self._arm()
 
     def add_events(self, events: Sequence[Event]) -> None:
-        """Queue events, which `events` will return."""
+        """Queue events. The method `events` returns them."""
         if not events:
             return
         self._events += events
@@ -254,7 +255,7 @@ class Attempt:
         self._answer(query, await submit(item, human))
 
     def _answer(self, query: int, answer: Answer | None) -> None:
-        """Send a person's answer to the service, which then has to make progress again."""
+        """Send a person's answer to the service. From then on, the service has to make progress again."""
         self.add_events(self.machine.answer_query(query, answer))
         self.push()
         if self._state is AttemptState.WATCHED:
@@ -278,7 +279,7 @@ class Attempt:
             timer.cancel()
 
     def _arm(self) -> None:
-        """Set the timer for the machine's `wake`. Progress of the service restarts the timer; heartbeats do not."""
+        """Set the timer for the machine's `wake`. Restart it if the service made progress. Heartbeats do not count."""
         wanted = (self.machine.wake_after, self.machine.progress)
         if "wake" in self._timers and wanted == self._armed_for:
             return

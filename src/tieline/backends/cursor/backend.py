@@ -29,16 +29,16 @@ from tieline.wire.cursor.run.query_replies import QuerySettings
 log = logging.getLogger("tieline.cursor")
 
 OWN_HOST = "api2.cursor.sh"
-"""Cursor's own API host. The service's configuration may name another host for runs only if this host is used."""
+"""Cursor's own API host. Only if this host is used may the service's configuration name another host for runs."""
 MODELS_KEPT = 600.0
-"""How long the list of models is cached, in seconds."""
+"""Seconds for which the list of models is cached."""
 CONFIG_KEPT = 3600.0
-"""How long the service's configuration is cached, in seconds."""
+"""Seconds for which the service's configuration is cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class CursorOptions:
-    """The configuration of the backend. The service determines `agent` and `transport` if they are None."""
+    """The backend's configuration. If `agent` (the address for runs) or `transport` is None, the service chooses it."""
 
     api: Origin
     agent: Origin | None
@@ -51,7 +51,7 @@ class CursorOptions:
     models: tuple[str, ...] = ()
     stall_after: float = 120.0
     park_for: float = 900.0
-    """How many seconds a run waits for the user's reply to a plan."""
+    """Seconds that a run waits for the user's reply to a plan."""
 
 
 class CursorBackend:
@@ -131,7 +131,7 @@ class CursorBackend:
         return LiveRun(self._service, request, host)
 
     async def _waiting_for(self, request: Request, host: Host | None) -> LiveRun | None:
-        """Submit the user's message to the run that waits for it, and return that run. Return None if none waits."""
+        """Pass the user's message to the run that waits for it, and return that run. Return None if there is none."""
         owner = owner_of(await self._account.token())
         run = self._conversations.waiting_for(request.messages, owner)
         return run if isinstance(run, LiveRun) and run.reply(request, host) else None
@@ -147,9 +147,9 @@ class CursorBackend:
         await self._http.aclose()
 
     async def _ensure_config(self) -> None:
-        """Ask the service for settings that the user has not set: the transport, the host, the privacy mode.
+        """Ask the service for settings that the user has not set: the transport, the host and the privacy mode.
 
-        Concurrent requests share one call. Only the first call is awaited; later ones run in the background.
+        Concurrent requests share one call. Requests wait only for the first call; later calls run in the background.
         """
         options, config_at = self._options, self._config_at
         is_open = options.transport is None or options.identity.ghost_mode is None
@@ -164,7 +164,7 @@ class CursorBackend:
                 raise GatewayError(error.kind, error.message, status=error.status, code=error.code)
 
     async def _load_config(self) -> GatewayError | None:
-        """Get the service's configuration and apply it. Return the error if the login was refused; log other errors."""
+        """Load the service's configuration and apply it. Return an error if the login is refused; log other errors."""
         try:
             self._apply(await self._caller.config(wants_privacy=self._options.identity.ghost_mode is None))
         except GatewayError as error:

@@ -1,10 +1,10 @@
-"""Conversations: their ids and keys at the service, the state for the next turn, and runs that wait for a reply.
+"""Conversations: the ids and keys that the service uses, the state for the next turn, and runs that wait for a reply.
 
-A client sends its whole history each time, and no id. A conversation is recognised by a fingerprint of everything up to
-the model's last message, which includes the model's replies. So the id stays the same as a conversation grows, and
-conversations that begin with the same text have different ids. Fingerprints are keyed with a secret of this process and
-with the account. If a fingerprint is unknown, for example after a restart or an edit of the history, the conversation
-receives a new id, and its history is sent again.
+A client sends its whole history with each request, but no id. A conversation is recognised by a fingerprint of all
+messages up to the model's last one. So the id stays the same as a conversation grows, and conversations that begin with
+the same text have different ids as soon as the model's replies differ. Fingerprints are keyed with the account and with
+a secret that is generated for this process. If a fingerprint is unknown, for example after a restart or an edit of the
+history, the conversation receives a new id, and its history is sent again.
 """
 
 import asyncio
@@ -19,17 +19,17 @@ from tieline.model.content import File, Image, Message, Part, Text, ToolCall, To
 from tieline.wire.cursor.stored_state import Blobs
 
 MAX_CONVERSATIONS = 4096
-"""How many conversations are remembered. The least recently used one is forgotten first."""
+"""Maximum number of conversations that are remembered. The least recently used one is forgotten first."""
 MAX_STATES = 256
 MAX_STATE_BYTES = 16 << 20
 MAX_BYTES_OF_STATES = 128 << 20
-"""Maximum size of the states of all conversations together. If a state was dropped, the history is sent instead."""
+"""Maximum size in bytes of all states together. If a conversation's state was dropped, its history is sent instead."""
 MAX_WAITING = 64
-"""How many runs may wait for the user's reply to a plan."""
+"""Maximum number of runs that wait for the user's reply to a plan."""
 
 
 class ConversationState(NamedTuple):
-    """The state to keep for the service between turns: its checkpoint, and the blobs to which the checkpoint refers."""
+    """The state to keep for the service between turns: its checkpoint, and the blobs that the checkpoint refers to."""
 
     model: str
     checkpoint: bytes
@@ -40,7 +40,7 @@ class WaitingRun(Protocol):
     """A run that waits for the user's next message."""
 
     def give_up(self) -> None:
-        """Close the run, because the message did not arrive."""
+        """Close the run, because the user's message has not arrived."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,9 +51,9 @@ class CursorConversation:
     blob_key: str
     """The key, as 64 hex digits, with which the service encrypts its copies of the conversation."""
     key: bytes = b""
-    """The fingerprint of the conversation's history so far."""
+    """The fingerprint of the conversation's current history."""
     is_live: bool = False
-    """Whether a run uses the conversation. Concurrent runs never share an id."""
+    """Whether a run uses the conversation. Concurrent runs never share a conversation id."""
     waiting: WaitingRun | None = None
     timer: asyncio.TimerHandle | None = None
 
@@ -77,7 +77,7 @@ class Conversations:
             MAX_STATES, max_weight=MAX_BYTES_OF_STATES, max_each=MAX_STATE_BYTES
         )
         self._waiting: dict[CursorConversation, None] = {}
-        """The conversations with a run that waits, the oldest first."""
+        """The conversations in which a run waits, the oldest first."""
 
     def open(self, messages: Sequence[Message], owner: str) -> CursorConversation:
         """Return the conversation of this account that the messages continue, or a new one."""
@@ -93,7 +93,7 @@ class Conversations:
         conversation.id, conversation.blob_key = self._mint(), self._mint_key()
 
     def take_state(self, conversation: CursorConversation, model: str) -> ConversationState | None:
-        """Remove and return the state of the last turn, or None if there is none or it belongs to another model."""
+        """Remove and return the state of the last turn. Return None if there is none or it belongs to another model."""
         state = self._states.pop(conversation)
         return state if state is not None and state.model == model else None
 
@@ -104,9 +104,10 @@ class Conversations:
         owner: str = "",
         state: ConversationState | None = None,
     ) -> None:
-        """Record that the run of a conversation has ended.
+        """Record that the run of a conversation has ended, and keep `state` for the next turn.
 
-        `messages` is the history with the reply of the run. It is empty if there was no complete reply.
+        `messages` is the history, including the reply of the run. It is empty if there was no complete reply; then
+        nothing is kept.
         """
         conversation.is_live = False
         if not messages:
@@ -125,7 +126,7 @@ class Conversations:
         return bool(self._waiting)
 
     def wait(self, conversation: CursorConversation, run: WaitingRun) -> None:
-        """Keep a run until the next message of its conversation arrives, for a limited time."""
+        """Keep a run, for a limited time, until the next message of its conversation arrives."""
         conversation.waiting = run
         conversation.timer = asyncio.get_running_loop().call_later(self._wait_for, self._give_up, conversation)
         self._waiting[conversation] = None
@@ -133,7 +134,7 @@ class Conversations:
             self._give_up(next(iter(self._waiting)))
 
     def waiting_for(self, messages: Sequence[Message], owner: str) -> WaitingRun | None:
-        """Remove and return the run that waits for the last of these messages. Return None if no run waits."""
+        """Remove and return the run that waits for the last of these messages. Return None if no run waits for it."""
         found = self._known.get(self._fingerprint(messages[: _end_of_past(messages)], owner))
         return self._taken(found) if found is not None and found.waiting is not None else None
 
@@ -182,7 +183,7 @@ def _end_of_past(messages: Sequence[Message]) -> int:
 
 
 def _turns(messages: Sequence[Message]) -> list[tuple[bytes, list[Part]]]:
-    """Join adjacent messages of the same role, as clients do. System prompts may change and are left out."""
+    """Join adjacent messages of the same role, as clients do. Leave out system prompts, because they may change."""
     turns: list[tuple[bytes, list[Part]]] = []
     for message in messages:
         if message.role == "system":
@@ -196,9 +197,10 @@ def _turns(messages: Sequence[Message]) -> list[tuple[bytes, list[Part]]]:
 
 
 def _identifying(part: Part) -> Sequence[str]:
-    """Return the strings that identify a part other than text.
+    """Return strings that identify a part other than text.
 
-    Thinking is left out because clients drop it, and the arguments of calls because clients may reformat them.
+    Thinking is left out, because clients drop it. The arguments of calls are left out, because clients may reformat
+    them.
     """
     if type(part) is ToolCall:
         return (part.id, part.name)

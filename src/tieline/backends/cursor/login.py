@@ -1,7 +1,7 @@
-"""Calls to Cursor's login service: logging in through a browser, exchanging API keys, refreshing tokens.
+"""Calls Cursor's login service: logs in through a browser, exchanges API keys, and refreshes tokens.
 
 A login needs no browser on this machine: the link can be opened anywhere, and the service is polled until the user has
-logged in. Responses never appear in error messages, because they may contain a token.
+logged in. The content of responses never appears in error messages, because it may include a token.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ ANSWER_TIME = 30.0
 TIMEOUTS = Timeouts(connect=10, first_byte=20, idle=10, pool=10)
 
 PENDING_BODY = b"Not found"
-"""The body of a 404 while the user has not logged in yet. Any other 404 means that polling by POST is not supported."""
+"""The body of a 404 response before the user has logged in. Any other 404 means that POST is not supported."""
 
 Sleep = Callable[[float], Awaitable[None]]
 Random = Callable[[int], bytes]
@@ -50,7 +50,7 @@ _NO_SUCH_POST = frozenset((400, 401, 403, 405, 501))
 
 @dataclass(frozen=True, slots=True)
 class PendingLogin:
-    """A login that has begun: the link for the user to open, and the secret needed to poll for the tokens."""
+    """A login that has begun: the link that the user has to open, and the secret with which to poll for the tokens."""
 
     url: str
     uuid: str
@@ -67,7 +67,7 @@ class AuthReply(NamedTuple):
 
 
 class AuthApi:
-    """Makes calls to the login service. The constructor raises ValueError if the base URL is invalid."""
+    """Makes calls to the login service. Creating it raises ValueError if the base URL is invalid."""
 
     def __init__(self, client: HttpClient, url: str = API) -> None:
         self._client = client
@@ -102,7 +102,7 @@ class AuthApi:
 
 
 def begin_login(website: str, random: Random) -> PendingLogin:
-    """Begin a login and return the link for the user to open. `random(n)` returns n unpredictable bytes."""
+    """Begin a login that the user completes by opening the returned link. `random(n)` returns n unpredictable bytes."""
     Origin.parse(website)
     verifier = _base64url(random(32))
     uuid = str(UUID(bytes=random(16), version=4))
@@ -114,7 +114,7 @@ def begin_login(website: str, random: Random) -> PendingLogin:
 async def poll(
     client: HttpClient, api: str, login: PendingLogin, *, sleep: Sleep, clock: Callable[[], float], tries: int = TRIES
 ) -> LoginTokens:
-    """Poll until the user has logged in with the link, and return the tokens. Raise GatewayError if that fails."""
+    """Poll until the user has logged in through the link, and return the tokens. Raise GatewayError on failure."""
     poller = _Poller(AuthApi(client, api), login)
     wait, errors = FIRST_WAIT, 0
     pause = wait
@@ -164,7 +164,7 @@ class _Poller:
 
 
 async def exchange_key(api: AuthApi, key: str, now: float) -> LoginTokens | Failed:
-    """Exchange an API key for an access token. Return the failure if that is not possible."""
+    """Exchange an API key for an access token. Return the failure if the exchange fails."""
     reply = await _post(api, "/auth/exchange_user_api_key", key)
     tokens = read_tokens(reply, now)
     if tokens is None:
@@ -173,9 +173,9 @@ async def exchange_key(api: AuthApi, key: str, now: float) -> LoginTokens | Fail
 
 
 async def refresh(api: AuthApi, old: LoginTokens, now: float) -> LoginTokens | Failed:
-    """Refresh tokens in the way that Cursor's editor does or, if that fails, in older ways.
+    """Refresh tokens in the way that Cursor's editor does. If that fails, try older ways.
 
-    Return the failure if none of them works.
+    Return the failure if no way works.
     """
     replies: list[AuthReply] = []
     for ask in (_grant, _refresh, _exchange_refresh):
@@ -224,9 +224,9 @@ async def _post(api: AuthApi, path: str, bearer: str) -> AuthReply:
 
 
 def _failed(replies: Sequence[AuthReply], refusal: str) -> Failed:
-    """Combine failed responses into one failure, which is temporary if any of them is.
+    """Combine failed responses into one failure. It is temporary if any of the responses indicates a temporary failure.
 
-    `refusal` is the message if the service refused the login.
+    `refusal` is the message for the case that the service refused the login.
     """
     verdicts = [_verdict(reply) for reply in replies]
     last = replies[-1]

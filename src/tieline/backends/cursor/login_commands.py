@@ -1,6 +1,6 @@
 """The commands `tieline login cursor`, `tieline logout cursor` and `tieline whoami`. Each returns the text to print.
 
-Failures are raised as GatewayError with a message for the user.
+If a command fails, it raises GatewayError with a message for the user.
 """
 
 from collections.abc import Callable, Sequence
@@ -62,7 +62,7 @@ async def logout(store: LoginStore) -> str:
 
 
 async def whoami(account: Account, *, clock: Callable[[], float]) -> str:
-    """Describe the account in use."""
+    """Return a description of the account in use."""
     return describe(await account.peek(), clock())
 
 

@@ -1,7 +1,7 @@
 """Imports the login of Cursor's own command line client or SDK, at the user's request.
 
-The files of these programs are only read. Afterwards the gateway and Cursor's program use the same login. If the
-service issues a new refresh token at each refresh, one of them may have to log in again at some point.
+The files of these programs are only read. After the import, the gateway and Cursor's program use the same login. If the
+service issues a new refresh token at each refresh, the user may later have to log in again in one of the two.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from tieline.model.errors import GatewayError
 
 FILE_LIMIT = 256 * 1024
 KEYRING_TIMEOUT = 60.0
-"""Time limit for the keyring, in seconds. The system may ask the user for permission."""
+"""Time limit for the keyring, in seconds. It is long because the system may ask the user for permission."""
 
 KEYRING_USER = "cursor-user"
 KEYRING_SERVICES = {
@@ -37,7 +37,7 @@ class ImportedLogin(NamedTuple):
 def places(platform: str, home: Path, config_home: Path | None = None, app_data: Path | None = None) -> list[Path]:
     """Return the paths at which Cursor's programs may store a login.
 
-    `platform` is `sys.platform`; the folders are HOME, XDG_CONFIG_HOME and APPDATA.
+    `platform` is `sys.platform`. The other arguments are the folders HOME, XDG_CONFIG_HOME and APPDATA.
     """
     if platform == "win32":
         folders = [(app_data or home / "AppData" / "Roaming") / "Cursor"]
@@ -57,7 +57,7 @@ async def import_login(
     keyring: Callable[[], Keyring | None] = find_keyring,
     keyring_timeout: float = KEYRING_TIMEOUT,
 ) -> ImportedLogin:
-    """Return the first login found in the files. On macOS, look in the keychain first.
+    """Return the first login found in the files at `paths`. On macOS, look in the keychain first.
 
     Raise GatewayError if there is no login.
     """

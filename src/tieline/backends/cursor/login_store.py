@@ -1,8 +1,8 @@
 """Stores a Cursor login in the system's keyring if there is one, otherwise in a file that only its owner can read.
 
-The package `keyring` is used if it is installed and finds a usable keyring. Both places are read, and the newer login
-is used, so that no login is lost if the keyring is locked or was installed later. All operations have a time limit,
-because a keyring may wait for the user to enter a password in another window.
+The package `keyring` is used if it is installed and finds a usable keyring. The keyring and the file are both read, and
+the newer login is used, so that no login is lost if the keyring is locked or was installed later. All operations have a
+time limit, because a keyring may wait for the user to enter a password in another window.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class Keyring(Protocol):
-    """The interface of a keyring in the package `keyring`."""
+    """The interface of a keyring, as the package `keyring` defines it."""
 
     def get_password(self, service: str, username: str) -> str | None: ...
     def set_password(self, service: str, username: str, password: str) -> None: ...
@@ -60,14 +60,14 @@ def find_keyring() -> Keyring | None:
 
 
 def no_keyring() -> Keyring | None:
-    """Return None instead of a keyring, so that the file is used."""
+    """Return no keyring, so that the login is stored in the file."""
     return None
 
 
 class LoginStore:
-    """Stores one login. `save` creates the directory.
+    """Stores one login. `save` creates the folder if necessary.
 
-    `keyring` returns the keyring to use, if any; `timeout` is the time limit for the keyring, in seconds.
+    `keyring` returns the keyring to use, if any. `timeout` is the time limit for the keyring, in seconds.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class LoginStore:
         return max(found, key=lambda login: login.obtained, default=None)
 
     async def save(self, tokens: LoginTokens) -> str:
-        """Replace the stored login and return a description of its place. Raise GatewayError if that fails."""
+        """Replace the stored login, and return a description of where it is. Raise GatewayError if that fails."""
         data = msgspec.json.encode(_Record(version=VERSION, login=tokens))
         try:
             if await self._keyring.put(KEYRING_SERVICE, KEYRING_USER, data.decode()):
@@ -112,7 +112,7 @@ class LoginStore:
         return str(self.path)
 
     async def clear(self) -> bool:
-        """Delete the login from the keyring and the file. Return whether there was one."""
+        """Delete the login from the keyring and from the file. Return whether there was a login."""
         was_in_file = await self._in_thread(lambda: _remove(self.path))
         try:
             was_in_keyring = await self._keyring.remove(KEYRING_SERVICE, KEYRING_USER)
@@ -143,7 +143,7 @@ class TimedKeyring:
         return await self._ask(lambda keyring: keyring.get_password(service, user), None)
 
     async def put(self, service: str, user: str, text: str) -> bool:
-        """Store a text. Return whether the keyring contains it afterwards; False if there is no keyring."""
+        """Store a text. Return whether the keyring then contains it, or False if there is no keyring."""
 
         def put(keyring: Keyring) -> bool:
             keyring.set_password(service, user, text)
@@ -183,7 +183,7 @@ class TimedKeyring:
 async def in_thread(work: Callable[[], T], seconds: float) -> T:
     """Run a blocking function in a daemon thread. After `seconds`, raise TimeoutError and abandon the thread.
 
-    A hanging thread of the event loop's executor would keep the program from exiting.
+    The event loop's executor is not used, because a blocked thread in it would keep the program from exiting.
     """
     future: Future[T] = Future()
 
@@ -233,8 +233,7 @@ def _read(path: Path, warn: Say) -> LoginTokens | None:
 def _owned(path: Path, warn: Say) -> bytes:
     """Return the contents of a file. If other users can read it, first restrict its permissions to its owner.
 
-    The open file is checked, not the path, because the file at the path could be replaced between the check and the
-    reading.
+    The check uses the open file, not its path, because another file could appear at the path after the check.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, "rb") as file:
