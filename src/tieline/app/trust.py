@@ -198,7 +198,7 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _require_own(state: os.stat_result) -> None:
-    """Raise ValueError unless this user and root are the only ones who can have written the file."""
+    """Raise ValueError if anyone except this user and root may have written the file."""
     if state.st_uid not in (os.getuid(), 0):
         raise ValueError("it belongs to another user; to use it anyway, pass it with --config")
     if state.st_mode & stat.S_IWOTH or (state.st_mode & stat.S_IWGRP and not _is_private_group(state.st_gid)):

@@ -108,7 +108,7 @@ def _bridge() -> ToolBridge:
 
 
 def _environment(settings: AcpSettings, env: Mapping[str, str], hidden: frozenset[str]) -> dict[str, str]:
-    """Return the environment of agents: the configured variables, or all except those in `hidden` if there are none."""
+    """Return the environment of agents: the configured variables or, by default, all except those in `hidden`."""
     if settings.environment:
         return {name: env[name] for name in settings.environment if name in env}
     return {name: value for name, value in env.items() if name not in hidden}

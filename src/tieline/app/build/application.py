@@ -67,7 +67,7 @@ BARE_NAMES = {
     "anthropic": ("claude-*",),
     "openai": ("gpt-*", "chatgpt-*", "o1*", "o3*", "o4*", "codex-*"),
 }
-"""Patterns of the model names that clients may send without the upstream's name as a prefix, by upstream."""
+"""For each upstream, patterns of the model names that clients may send without the upstream's name as a prefix."""
 
 
 class Tunnel(NamedTuple):

@@ -72,7 +72,7 @@ def upstream_backend(
 
 
 def _chat_dialect(settings: UpstreamSettings, origin: Origin) -> openai_chat.Dialect:
-    """Return the dialect of a Chat Completions upstream. OpenAI's own API accepts more than compatible servers do."""
+    """Return the dialect of a Chat Completions upstream. OpenAI's own API has more features than others."""
     own = {"max_tokens_field": "max_completion_tokens", "freeform_tools": True, "cache_key": True}
     defaults = own if origin.host == "api.openai.com" else {}
     return _dialect(settings, openai_chat.Dialect, defaults)

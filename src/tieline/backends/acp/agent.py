@@ -63,7 +63,7 @@ class Agent:
         self.is_over = False
         """Whether the process has ended or is being ended."""
         self.is_retiring = False
-        """Whether the process receives no new turns. It is ended after its current turns."""
+        """Whether the process receives no new turns and is to be ended after its current ones."""
         self.uses = 0
         """Number of turns that use this process."""
         self._process = process

@@ -7,9 +7,9 @@ kinds of these calls also differ between agents.
 
 The client receives a recognised call as a tool call, so the call is not shown as an activity. It is allowed without
 asking the user, because the client itself decides whether to run its tool. A matching title is not enough to allow a
-call: in some agents, the model writes the title of a shell command. A call is therefore allowed only if the name is in
-a field that only the agent writes, or if the call is of a kind that runs no command and changes no file, and all its
-arguments are arguments of the tool.
+call: in some agents, the model writes the title of a shell command. So a call is allowed only in two cases: the name
+is in a field that only the agent writes, or the call is of a kind that runs no command and changes no file, and it has
+only arguments of that tool.
 """
 
 import re
@@ -29,7 +29,7 @@ _CALL_FIELDS = frozenset(["server", "tool", "arguments"])
 
 
 def is_shown_as_call(call: facts.AgentCall, tools: Mapping[str, ToolSpec]) -> bool:
-    """Return whether the client receives this call as a call to one of its tools. Then no activity is shown."""
+    """Return whether the client receives this call as a call to one of its tools. If so, no activity is shown."""
     if _has_effects(call):
         return False
     if may_be_allowed(call, tools):
@@ -38,7 +38,7 @@ def is_shown_as_call(call: facts.AgentCall, tools: Mapping[str, ToolSpec]) -> bo
 
 
 def may_be_allowed(call: facts.AgentCall, tools: Mapping[str, ToolSpec]) -> bool:
-    """Return whether this is certainly a call to one of the client's tools. Then the user need not be asked."""
+    """Return whether this is certainly a call to one of the client's tools. If so, the user need not be asked."""
     if _has_effects(call):
         return False
     if any(_named(name, tools) is not None for name in (call.name, call.tool)):

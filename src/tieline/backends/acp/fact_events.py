@@ -217,7 +217,10 @@ class Activities:
         return self._of_terminal(fact.call, fact.terminal)
 
     def shown(self, terminal: str, text: str) -> Activity | None:
-        """Replace the output of a terminal that the gateway runs. Return the activity of its call, or None."""
+        """Replace the output of a terminal that the gateway runs, and return the activity of its call.
+
+        Return None if the call is not known.
+        """
         self._write(terminal, text)
         call = self._calls.get(self._owners.get(terminal) or "")
         return self._activity(call) if call is not None else None

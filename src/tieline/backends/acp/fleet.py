@@ -32,7 +32,7 @@ class ProcessKey(NamedTuple):
 
 
 class Fleet:
-    """All agent processes. Their number is limited: to make room for another, the one that is idle longest is ended."""
+    """All agent processes. Their number is limited: to make room, the one that has been idle longest is ended."""
 
     def __init__(self, settings: AcpBackendSettings, tasks: Tasks, on_end: OnEnd) -> None:
         self._settings = settings

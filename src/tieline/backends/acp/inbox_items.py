@@ -41,7 +41,7 @@ _CONTENT_FIELDS = frozenset(
 
 
 class PlanDraft(NamedTuple):
-    """The text for a plan review: the agent's last text, and the steps of its latest plan."""
+    """The content of a plan review: the agent's last text, and the steps of its latest plan."""
 
     text: str
     steps: tuple[PlanEntry, ...]

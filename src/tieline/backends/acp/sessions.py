@@ -105,7 +105,7 @@ class AgentSession:
         return self.endpoint is not None and is_shown_as_call(call, self.endpoint.tools)
 
     def is_for_client(self, call: facts.AgentCall) -> bool:
-        """Return whether this is certainly a call to one of the client's tools. Then the user need not be asked."""
+        """Return whether this is certainly a call to one of the client's tools. If so, the user need not be asked."""
         return self.endpoint is not None and may_be_allowed(call, self.endpoint.tools)
 
     async def hold(self, within: float) -> None:

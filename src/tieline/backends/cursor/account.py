@@ -1,8 +1,9 @@
 """The account in use: provides a valid token, and renews it when needed.
 
-Only one refresh runs at a time. It runs in its own task, so cancelling the request that started it does not cancel it:
-the service may already have replaced the old tokens. All waiting requests share its result. A failure is remembered for
-a few seconds, so that a service that is down or has refused the login is not called again immediately.
+Only one refresh runs at a time. It is a task of its own, which continues even if the request that started it is
+cancelled, because the service may already have replaced the old tokens. All waiting requests share its result. A
+failure is remembered for a few seconds, so that a service that is down or has refused the login is not called again
+immediately.
 
 If the login is stored, the store is read before the service is called, because another gateway may have refreshed the
 login, or the user may have run `tieline login` or `tieline logout`.
@@ -140,7 +141,7 @@ class Account:
     async def _take_stored(self) -> Failed | None:
         """Replace the current tokens with newer ones from the store, or drop them if the store is empty (logout).
 
-        If the store cannot be read, keep the current tokens. If there are none, return the failure.
+        If the store cannot be read, keep the current tokens. If there are no current tokens, return the failure.
         """
         if self._store is None:
             return None

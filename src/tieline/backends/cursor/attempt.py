@@ -5,8 +5,8 @@ Theory of operation
 
 Until it is closed, an attempt reads from its pipe, whether a leg is open or not, so that the service is always
 answered. Events are queued until `events` returns them; if too many are queued, reading pauses. Messages are sent in
-the order in which the machine produced them. The `lanes` of the pipe are the number of messages that may be sent in
-parallel. Each question for a person waits in a task of its own, which is cancelled when the attempt is closed.
+the order in which the machine produced them; the pipe's `lanes` limits how many are sent in parallel. Each question for
+a person waits in a task of its own, which is cancelled when the attempt is closed.
 
 While a leg is open (`WATCHED`), the service has to make progress. Between two legs (`PARKED`), it may wait as long as
 the client does. Every failure is passed to the machine, which knows whether a leg is open in which to report it. The

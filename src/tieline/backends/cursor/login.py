@@ -67,7 +67,7 @@ class AuthReply(NamedTuple):
 
 
 class AuthApi:
-    """Makes calls to the login service. Creating it raises ValueError if the base URL is invalid."""
+    """Makes calls to the login service. The constructor raises ValueError if the base URL is invalid."""
 
     def __init__(self, client: HttpClient, url: str = API) -> None:
         self._client = client
