@@ -1,7 +1,7 @@
 """Serve a leg as an HTTP response, streamed or whole: send keep-alives, and end the leg when the client disconnects."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Protocol
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tieline.core.legs import losses
 from tieline.core.legs.forwarding import ForwardedRequest
 from tieline.core.legs.gateway import Gateway
-from tieline.core.legs.leg import LegClient, WatchedLeg
+from tieline.core.legs.leg import LegClient
 from tieline.frontends.http import STREAM_HEAD, Exchange, RenderError, encoded, fail
 from tieline.frontends.profiles import Profile
 from tieline.model.assemble import fold
@@ -43,6 +43,19 @@ class Writer(Protocol):
         """Return bytes that keep a silent connection open."""
 
 
+class ServedLeg(Protocol):
+    """The leg that answers a request; see WatchedLeg."""
+
+    @property
+    def dropped(self) -> Sequence[str]: ...
+    def __aiter__(self) -> "ServedLeg": ...
+    async def __anext__(self) -> Batch: ...
+    async def aclose(self) -> None: ...
+
+
+OpenLeg = Callable[[Request, LegClient], Awaitable[ServedLeg]]
+
+
 class ClientProtocol(msgspec.Struct, frozen=True):
     """The functions that write the responses of one protocol. `writer` and `render` take the client's options."""
 
@@ -68,15 +81,21 @@ class Relay:
         self._timer: asyncio.TimerHandle | None = None
 
     async def serve(
-        self, exchange: Exchange, request: Request, protocol: ClientProtocol, options: Value, profile: Profile
+        self,
+        exchange: Exchange,
+        request: Request,
+        protocol: ClientProtocol,
+        options: Value,
+        profile: Profile,
+        open_leg: OpenLeg | None = None,
     ) -> None:
-        """Answer one request. If the client disconnects, the leg ends at once."""
+        """Answer one request with a leg, by default of the gateway. If the client disconnects, the leg ends at once."""
         writer = protocol.writer(options) if request.stream else None
         request, client = selecting(request, exchange), client_of(exchange, protocol.name, profile)
         response = self._begin(exchange, writer)
-        leg: WatchedLeg | None = None
+        leg: ServedLeg | None = None
         try:
-            leg = response.leg = await self._gateway.open(request, client)
+            leg = response.leg = await (open_leg or self._gateway.open)(request, client)
             if writer is None:
                 await _send_whole(exchange, leg, protocol, options)
             else:
@@ -186,7 +205,7 @@ def selecting(request: Request, exchange: Exchange) -> Request:
     return replace(request, selection=Selection(folder=named, servers=tuple(name for name in names if name)))
 
 
-async def _send_stream(response: "_OpenResponse", leg: WatchedLeg, writer: Writer, protocol: ClientProtocol) -> None:
+async def _send_stream(response: "_OpenResponse", leg: ServedLeg, writer: Writer, protocol: ClientProtocol) -> None:
     """Send the batches of a leg as they arrive."""
     async for batch in leg:
         last = batch[-1] if batch else None
@@ -202,7 +221,7 @@ async def _send_stream(response: "_OpenResponse", leg: WatchedLeg, writer: Write
             await response.write(data, type(last) is Finished)
 
 
-async def _send_whole(exchange: Exchange, leg: WatchedLeg, protocol: ClientProtocol, options: Value) -> None:
+async def _send_whole(exchange: Exchange, leg: ServedLeg, protocol: ClientProtocol, options: Value) -> None:
     """Send the complete reply of a leg when it has ended."""
     events: list[Event] = []
     source: AnswerSource | None = None
@@ -247,7 +266,7 @@ class _OpenResponse:
         self.begun = False
         self.headers: Sequence[tuple[bytes, bytes]] | None = None
         self.head: Sequence[tuple[bytes, bytes]] = STREAM_HEAD
-        self.leg: WatchedLeg | None = None
+        self.leg: ServedLeg | None = None
         self._loop = loop
         self._task = asyncio.current_task(loop)
         self._listener: asyncio.Task[None] | None = None
@@ -332,8 +351,8 @@ def _response_headers(batch: Batch, protocol: ClientProtocol) -> list[tuple[byte
     return _encoded(started.headers, protocol) if type(started) is Started else []
 
 
-def _dropped(leg: WatchedLeg | None) -> list[tuple[bytes, bytes]]:
-    """Return a header that lists all content that could not be translated between client and upstream."""
+def _dropped(leg: ServedLeg | None) -> list[tuple[bytes, bytes]]:
+    """Return the header that lists everything that could not be translated between the two protocols."""
     dropped = leg.dropped if leg is not None else ()
     return encoded(losses.header(dropped)) if dropped else []
 

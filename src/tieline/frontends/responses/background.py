@@ -201,7 +201,7 @@ class BackgroundResponses:
         running.snapshot = with_status(running.snapshot, "in_progress")
         try:
             request = replace(creation.request, stream=True)
-            async with aclosing(await self._gateway.open(request, client)) as leg:
+            async with aclosing(await self._creator.open(creation, request, client)) as leg:
                 async for batch in leg:
                     events = events_in(writer.write_all(batch))
                     if writer.response:

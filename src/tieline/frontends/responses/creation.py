@@ -12,8 +12,12 @@ from typing import NamedTuple
 from msgspec import Raw
 from msgspec.structs import replace
 
+from tieline.core.history.token_estimate import estimate
 from tieline.core.legs.gateway import Gateway
+from tieline.core.legs.leg import LegClient
 from tieline.frontends.profiles import Profile
+from tieline.frontends.relay import ServedLeg
+from tieline.frontends.responses.compacting import CompactingLeg
 from tieline.frontends.responses.conversations import Claim, Conversations
 from tieline.frontends.responses.history import NO_CONTEXT, Context, ResponseHistory, continued
 from tieline.model.errors import BadRequest, GatewayError
@@ -119,6 +123,16 @@ class ResponseCreator:
     def _store(self, creation: Creation, stored: StoredResponse) -> bool:
         return self._history.store(creation.owner, stored)
 
+    async def open(self, creation: Creation, request: Request, client: LegClient) -> ServedLeg:
+        """Return the leg that answers a request. `request` is that of the creation, possibly with other settings."""
+        threshold, options = creation.create.compact_threshold, creation.options
+        if options.compaction:
+            client = replace(client, gets_tools=False)  # the model is to write a summary, not to work
+        elif threshold is not None and estimate(request) > threshold:
+            item_id = f"cmp_{options.response_id.removeprefix('resp_')}_0"
+            return CompactingLeg(self._gateway, request, client, item_id)
+        return await self._gateway.open(request, client)
+
     def release(self, creation: Creation) -> None:
         """Allow the next response in the conversation of a request, however the request ended."""
         if creation.claim is not None:
@@ -153,6 +167,9 @@ class ResponseCreator:
         options = self._options(create, request, profile)
         if wire.wants_compaction(request):
             request, options = wire.summary_request(request), replace(options, compaction=True)
+        elif create.compact_threshold is not None:
+            extra = {name: value for name, value in request.extra.items() if name != "context_management"}
+            request = replace(request, extra=extra)
         if options.arguments == "incremental" and request.tools:
             request = replace(request, incremental_calls=True)
         return Creation(owner, create, request, options, context, items)

@@ -123,7 +123,8 @@ class ResponsesFrontend:
     ) -> None:
         """Answer a request with a leg of the gateway."""
         protocol = replace(RESPONSES, writer=lambda _: writer(), render=render)
-        await self._relay.serve(exchange, creation.request, protocol, creation.options, self._profile(exchange))
+        profile, open_leg = self._profile(exchange), partial(self._creator.open, creation)
+        await self._relay.serve(exchange, creation.request, protocol, creation.options, profile, open_leg)
 
     async def _compact(self, exchange: Exchange) -> None:
         """Respond with the conversation compacted: a summary in the place of its items."""

@@ -15,7 +15,6 @@ from itertools import count
 import msgspec
 from msgspec.structs import replace
 
-from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.leg import INTERNAL_ERROR
 from tieline.frontends.bodies import COUNT_ABOVE, check_values
 from tieline.frontends.http import RETRY_AFTER, Exchange, WebSocket
@@ -66,14 +65,12 @@ class ResponsesSocket:
 
     def __init__(
         self,
-        gateway: Gateway,
         profiles: Profiles,
         creator: ResponseCreator,
         owners: Owners,
         *,
         keep_alive: float = 15.0,
     ) -> None:
-        self._gateway = gateway
         self._profiles = profiles
         self._creator = creator
         self._owners = owners
@@ -91,7 +88,6 @@ class ResponsesSocket:
             session = _Session(
                 exchange,
                 socket,
-                self._gateway,
                 self._creator,
                 profile,
                 _Memory(self._latest, next(self._numbers)),
@@ -143,7 +139,6 @@ class _Session:
         self,
         exchange: Exchange,
         socket: WebSocket,
-        gateway: Gateway,
         creator: ResponseCreator,
         profile: Profile,
         memory: _Memory,
@@ -154,7 +149,6 @@ class _Session:
     ) -> None:
         self._exchange = exchange
         self._socket = socket
-        self._gateway = gateway
         self._creator = creator
         self._profile = profile
         self._memory = memory
@@ -264,7 +258,7 @@ class _Session:
         keep_alives = self._tasks.create_task(sender.send_keep_alives(self._keep_alive), name="keep-alive")
         last: Event | None = None
         try:
-            async with aclosing(await self._gateway.open(request, client)) as leg:
+            async with aclosing(await self._creator.open(creation, request, client)) as leg:
                 async for batch in leg:
                     last = batch[-1] if batch else last
                     await (sender.fail(last, batch) if isinstance(last, Failed) else sender.send(batch))

@@ -46,6 +46,20 @@ def summary_request(request: Request) -> Request:
     return replace(request, messages=(*history, asked), tool_choice=_no_tools(request), output=no_format, source=None)
 
 
+def compacted_request(request: Request, summary: str) -> Request:
+    """Return the request with a summary in place of its conversation, except for instructions and the last messages.
+
+    These are the ones after the model's last; if they are results, the message with the calls, too.
+    """
+    messages = request.messages
+    start = max((at + 1 for at, message in enumerate(messages) if message.role == "assistant"), default=0)
+    if any(type(part) is ToolResult for message in messages[start:] for part in message.parts):
+        start = max(start - 1, 0)
+    instructions = [message for message in messages[:start] if message.role == "system"]
+    replacement = Message(role="user", parts=(_shown(summary),))
+    return replace(request, messages=(*instructions, replacement, *messages[start:]), source=None)
+
+
 def seal(summary: str) -> str:
     """Encode a summary as the `encrypted_content` of a compaction item."""
     return _PREFIX + urlsafe_b64encode(summary.encode("utf-8", "replace")).decode()
@@ -64,6 +78,10 @@ def opened(encrypted_content: str | None) -> Text | None:
         summary = urlsafe_b64decode(encrypted_content.removeprefix(_PREFIX)).decode()
     except (Base64Error, ValueError):
         return None
+    return _shown(summary)
+
+
+def _shown(summary: str) -> Text:
     return Text(text=f"{_INTRODUCTION}\n\n{summary}")
 
 

@@ -36,6 +36,11 @@ class _ConversationRef(msgspec.Struct):
     id: str
 
 
+class _ContextRule(msgspec.Struct):
+    type: str
+    compact_threshold: int | None = None
+
+
 class _Create(msgspec.Struct):
     """The fields of a request that determine where its history is stored and how its answer is handled."""
 
@@ -46,6 +51,7 @@ class _Create(msgspec.Struct):
     previous_response_id: str | None = None
     conversation: str | _ConversationRef | None = None
     generate: bool | None = None
+    context_management: list[_ContextRule] | None = None
 
 
 class _ItemHead(msgspec.Struct):
@@ -82,7 +88,10 @@ class CreateRequest:
         self.is_stored = shape.store is not False
         self.is_background = bool(shape.background)
         self.generates = shape.generate is not False
-        """Whether the client wants an answer. It wants none if it only prepares a conversation on a WebSocket."""
+        """Whether an answer is wanted; a warm-up on a WebSocket only announces the beginning of a conversation."""
+        rules = [rule for rule in shape.context_management or () if rule.type == "compaction"]
+        self.compact_threshold = rules[0].compact_threshold if rules else None
+        """The number of input tokens above which the conversation is to be compacted; None if it is not to be."""
         self.previous = shape.previous_response_id or None
         ref = shape.conversation
         self.conversation = (ref if isinstance(ref, str) else ref.id) if ref is not None else None
