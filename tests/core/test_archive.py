@@ -6,7 +6,7 @@ import pytest
 
 from tieline.app.store import MemoryStore
 from tieline.core.archive.archive import Archive, ArchiveLimits
-from tieline.tasks import Tasks, step_aside
+from tieline.tasks import Tasks
 
 
 class Clock:
@@ -67,8 +67,7 @@ async def test_a_restart_finds_the_documents_with_their_age(store: MemoryStore, 
     before = Archive(store, "answers", tasks, clock, limits)
     before.put("ann", "resp_1", b"kept")
     assert await before.get("ann", "resp_1") == b"kept"
-    while not await store.sizes("answers"):
-        await step_aside()
+    await before.aclose()
     clock.now += 3599
     after = Archive(store, "answers", tasks, clock, limits)
     after.put("ann", "resp_2", b"new")
@@ -84,8 +83,8 @@ async def test_expired_documents_leave_the_disk_too(archive: Archive, store: Mem
     assert await archive.get("ann", "resp_1") == b"old"
     clock.now += 3601
     archive.put("ann", "resp_2", b"new")
-    while len(sizes := await store.sizes("answers")) != 1 or not next(iter(sizes)).endswith("/resp_2"):
-        await step_aside()
+    await archive.aclose()
+    assert [name.rpartition("/")[2] for name in await store.sizes("answers")] == ["resp_2"]
     assert not await archive.remove("ann", "resp_1")
 
 
@@ -112,3 +111,53 @@ async def test_ids_of_any_form_are_kept_apart(archive: Archive) -> None:
     assert await archive.get("", "resp_1") == b"no key"
     assert await archive.get("a", "resp/1") == b"slash"
     assert await archive.get("a", "resp_1") is None
+
+
+async def test_documents_are_bounded_in_number(store: MemoryStore, tasks: Tasks, clock: Clock) -> None:
+    archive = Archive(store, "answers", tasks, clock, ArchiveLimits(documents=2))
+    for name in ("resp_1", "resp_2", "resp_3"):
+        archive.put("ann", name, b"x")
+    assert [await archive.get("ann", name) for name in ("resp_1", "resp_2", "resp_3")] == [None, b"x", b"x"]
+
+
+async def test_a_document_that_is_touched_counts_as_used(archive: Archive, clock: Clock) -> None:
+    archive.put("ann", "resp_1", b"1" * 40)
+    archive.put("ann", "resp_2", b"2" * 40)
+    assert archive.touch("ann", "resp_1")
+    assert not archive.touch("bob", "resp_1")
+    archive.put("ann", "resp_3", b"3" * 40)
+    assert (archive.touch("ann", "resp_1"), archive.touch("ann", "resp_2")) == (True, False)
+    clock.now += 3601
+    assert not archive.touch("ann", "resp_1")
+
+
+async def test_closing_writes_what_the_tasks_no_longer_could(store: MemoryStore, clock: Clock) -> None:
+    tasks = Tasks()
+    archive = Archive(store, "answers", tasks, clock)
+    archive.put("ann", "resp_1", b"removed")
+    await archive.aclose()
+    archive.put("ann", "resp_2", b"kept")
+    assert await archive.remove("ann", "resp_1")
+    await tasks.aclose()  # as when the gateway stops: the task has not begun yet
+    await archive.aclose()
+    assert list((await store.read("answers")).values()) == [b"kept"]
+
+
+async def test_the_last_of_several_changes_is_written(archive: Archive, store: MemoryStore) -> None:
+    for data in (b"one", b"two", b"three"):
+        archive.put("ann", "resp_1", data)
+    archive.put("ann", "resp_2", b"x")
+    await archive.remove("ann", "resp_2")
+    await archive.aclose()
+    assert list((await store.read("answers")).values()) == [b"three"]
+
+
+async def test_names_that_are_not_ours_are_removed_from_the_store(
+    store: MemoryStore, tasks: Tasks, clock: Clock
+) -> None:
+    for name in ("odd", "ann/not-a-time/resp_1", f"ann/{clock.now - 2:.3f}/resp_2", f"ann/{clock.now - 1:.3f}/resp_2"):
+        await store.write("answers", name, name.encode())
+    archive = Archive(store, "answers", tasks, clock)
+    assert await archive.get("ann", "resp_2") == b"ann/999999.000/resp_2", "the newer of two"
+    await archive.aclose()
+    assert list(await store.sizes("answers")) == ["ann/999999.000/resp_2"]

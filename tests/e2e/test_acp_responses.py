@@ -22,7 +22,8 @@ STREAMED_OR_WHOLE = pytest.mark.parametrize("stream", [True, False], ids=["strea
 async def ask(stand: Stand, stream: bool, **question: Any) -> Response:
     question = {"model": MODEL, **question}
     if not stream:
-        return await stand.openai.responses.create(**question)
+        response: Response = await stand.openai.responses.create(**question)
+        return response
     async with stand.openai.responses.stream(**question) as events:
         return await events.get_final_response()
 
@@ -68,7 +69,6 @@ async def test_several_tools_at_once_are_answered_together(stand: Stand) -> None
 
 async def test_a_turn_runs_in_the_background(stand: Stand) -> None:
     begun = await stand.openai.responses.create(model=MODEL, input="say Done", background=True)
-    async for event in await stand.openai.responses.retrieve(begun.id, stream=True):
-        last = event
+    *_, last = [event async for event in await stand.openai.responses.retrieve(begun.id, stream=True)]
     assert last.type == "response.completed"
     assert (await stand.openai.responses.retrieve(begun.id)).output_text.strip() == "Done"

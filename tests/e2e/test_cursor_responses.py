@@ -36,7 +36,8 @@ async def stand() -> AsyncIterator[Stand]:
 async def ask(stand: Stand, stream: bool, **question: Any) -> Response:
     question = {"model": DEMO, "tools": TOOLS, **question}
     if not stream:
-        return await stand.openai.responses.create(**question)
+        response: Response = await stand.openai.responses.create(**question)
+        return response
     async with stand.openai.responses.stream(**question) as events:
         return await events.get_final_response()
 
@@ -117,8 +118,7 @@ async def test_pictures_reach_the_model(stand: Stand) -> None:
 
 async def test_a_background_response_asks_for_tools(stand: Stand) -> None:
     begun = await stand.openai.responses.create(model=DEMO, input=TRIP, tools=TOOLS, background=True)
-    async for event in await stand.openai.responses.retrieve(begun.id, stream=True):
-        last = event
+    *_, last = [event async for event in await stand.openai.responses.retrieve(begun.id, stream=True)]
     assert last.type == "response.completed"
     second = await ask(stand, True, input=results(last.response, "sunny"), previous_response_id=begun.id)
     assert second.output_text == "It is sunny."

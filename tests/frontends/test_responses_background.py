@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.catalogue.serving import Backend, begins, says, serving
-from tests.frontends.responses_support import DEMO, Api, api, events_in, paused, text_of, user
+from tests.frontends.responses_support import DEMO, Api, Reply, api, events_in, paused, text_of, user
 from tests.frontends.test_responses import texts
 from tieline.frontends.responses import background
 from tieline.sim.model import Cut, Hang, Pause
@@ -82,13 +82,14 @@ async def test_a_background_stream_is_answered_like_any_other(client: Api) -> No
 
 async def test_a_cancelled_response_keeps_its_beginning(client: Api) -> None:
     response = await begun(client)
-    raw, is_asked = b"", False
+    raw = b""
+    cancelled: Reply | None = None
     async with client.http.stream("GET", path_of(response), params={"stream": "true"}) as stream:
         async for piece in stream.aiter_raw():
             raw += piece
-            if b'"delta":"Hel"' in raw and not is_asked:
-                is_asked = True
+            if b'"delta":"Hel"' in raw and cancelled is None:
                 cancelled = await client.post(f"{path_of(response)}/cancel")
+    assert cancelled is not None
     assert (cancelled.status, cancelled.body["status"], cancelled.body["error"]) == (200, "cancelled", None)
     assert [part["text"] for part in cancelled.body["output"][0]["content"]] == ["Hel"]
     await client.stand.gone("oai")

@@ -79,7 +79,7 @@ async def test_r03_a_trigger_is_answered_with_exactly_one_item(client: Api, back
 @EACH_BACKEND
 async def test_the_endpoint_answers_with_exactly_one_item(client: Api, backend: Backend) -> None:
     client.stand.script(backend, says(backend, SUMMARY))
-    body = {"model": f"{backend}/test-model", "input": TALK, "instructions": "Be brief."}
+    body: Any = {"model": f"{backend}/test-model", "input": TALK, "instructions": "Be brief."}
     reply = await client.post("/v1/responses/compact", **body)
     assert reply.status == 200
     assert set(reply.body) == {"id", "object", "created_at", "output", "usage"}
@@ -196,7 +196,7 @@ async def test_without_a_summary_the_whole_conversation_is_answered(client: Api)
 
 async def test_a_client_that_leaves_ends_the_summary(client: Api) -> None:
     client.stand.script("oai", begins("oai", Hang()))
-    body = {"model": "oai/test-model", "input": [LONG], "context_management": RULES}
+    body: Any = {"model": "oai/test-model", "input": [LONG], "context_management": RULES}
     asking = asyncio.create_task(client.post("/v1/responses", **body))
     await client.stand.arrival("oai")
     asking.cancel()
