@@ -304,11 +304,10 @@ async def test_a_list_comes_in_pages(client: Api) -> None:
         ({"after": "msg_gone"}, "after"),
     ],
 )
-async def test_a_wrong_page_is_refused(query: dict[str, str], param: str) -> None:
-    async with api() as client:
-        response = await client.created()
-        reply = await client.get(f"/v1/responses/{response['id']}/input_items", **query)
-        assert reply.error[::2] == (400, param)
+async def test_a_wrong_page_is_refused(client: Api, query: dict[str, str], param: str) -> None:
+    response = await client.created()
+    reply = await client.get(f"/v1/responses/{response['id']}/input_items", **query)
+    assert reply.error[::2] == (400, param)
 
 
 async def test_a_restart_keeps_responses(tmp_path: Path) -> None:
@@ -439,10 +438,9 @@ async def test_paths_without_a_version_and_with_a_query_are_served(client: Api) 
         ("DELETE", "/v1/conversations/conv_1/items", 404),
     ],
 )
-async def test_an_unknown_path_is_refused(method: str, path: str, status: int) -> None:
-    async with api() as client:
-        response = await client.http.request(method, path, json={} if method == "POST" else None)
-        assert (response.status_code, set(response.json()["error"])) == (status, {"message", "type", "param", "code"})
+async def test_an_unknown_path_is_refused(client: Api, method: str, path: str, status: int) -> None:
+    response = await client.http.request(method, path, json={} if method == "POST" else None)
+    assert (response.status_code, set(response.json()["error"])) == (status, {"message", "type", "param", "code"})
 
 
 WRONG: list[tuple[str, Any]] = [
@@ -504,15 +502,13 @@ async def test_a_field_that_is_wrong_is_named(at: str, value: Any) -> None:
         ({"background": True, "store": False}, "background"),
     ],
 )
-async def test_fields_that_exclude_one_another_are_refused(fields: dict[str, Any], param: str) -> None:
-    async with api() as client:
-        assert (await client.create(**fields)).error[::2] == (400, param)
+async def test_fields_that_exclude_one_another_are_refused(client: Api, fields: dict[str, Any], param: str) -> None:
+    assert (await client.create(**fields)).error[::2] == (400, param)
 
 
 @each("body", [b"", b"null", b"[]", b"5", b'"x"', b"{", b'{"model": "\xff"}', b"[" * 5000])
-async def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
-    async with api() as client:
-        for path in ("/v1/responses", "/v1/responses/compact", "/v1/responses/input_tokens"):
-            response = await client.http.post(path, content=body)
-            assert response.status_code == 400
-            assert json.loads(response.text)["error"]["message"]
+async def test_a_body_that_is_no_object_is_refused(client: Api, body: bytes) -> None:
+    for path in ("/v1/responses", "/v1/responses/compact", "/v1/responses/input_tokens"):
+        response = await client.http.post(path, content=body)
+        assert response.status_code == 400
+        assert json.loads(response.text)["error"]["message"]

@@ -224,9 +224,8 @@ async def test_the_background_and_the_socket_compact_too(client: Api) -> None:
         ([{"type": "compaction", "compact_threshold": "many"}], "context_management[0].compact_threshold"),
     ],
 )
-async def test_wrong_rules_are_refused(rules: Any, param: str) -> None:
-    async with api() as client:
-        assert (await client.create(context_management=rules)).error[::2] == (400, param)
+async def test_wrong_rules_are_refused(client: Api, rules: Any, param: str) -> None:
+    assert (await client.create(context_management=rules)).error[::2] == (400, param)
 
 
 async def test_a_summary_gets_keep_alives_like_any_response() -> None:

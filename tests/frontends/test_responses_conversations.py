@@ -98,6 +98,8 @@ async def test_only_one_response_at_a_time_is_created_in_a_conversation(client: 
     status, code, _, message = (await client.create("oai", conversation=id_in(path))).error
     assert (status, code) == (409, "conversation_locked")
     assert "Try again" in message
+    counted = {"model": DEMO, "input": "Hi", "conversation": id_in(path)}
+    assert (await client.post("/v1/responses/input_tokens", **counted)).status == 200
     pause.set()
     assert (await first).response["status"] == "failed"
     assert text_of(await client.created("oai", conversation=id_in(path))) == "Hello"
@@ -186,10 +188,9 @@ async def test_a_conversation_of_another_key_does_not_exist() -> None:
         ({"metadata": {str(number): "" for number in range(17)}}, "metadata"),
     ],
 )
-async def test_wrong_items_and_metadata_are_refused(fields: dict[str, Any], param: str) -> None:
-    async with api() as client:
-        assert (await client.post(CONVERSATIONS, **fields)).error[::2] == (400, param)
-        path = await conversation(client)
-        below = f"{path}/items" if "items" in fields else path
-        assert (await client.post(below, **fields)).error[::2] == (400, param)
-        assert (await client.post(f"{path}/items", items=[])).error[::2] == (400, "items")
+async def test_wrong_items_and_metadata_are_refused(client: Api, fields: dict[str, Any], param: str) -> None:
+    assert (await client.post(CONVERSATIONS, **fields)).error[::2] == (400, param)
+    path = await conversation(client)
+    below = f"{path}/items" if "items" in fields else path
+    assert (await client.post(below, **fields)).error[::2] == (400, param)
+    assert (await client.post(f"{path}/items", items=[])).error[::2] == (400, "items")

@@ -19,7 +19,7 @@ from tieline.frontends.profiles import Profile
 from tieline.frontends.relay import ServedLeg
 from tieline.frontends.responses.compacting import CompactingLeg
 from tieline.frontends.responses.conversations import Claim, Conversations
-from tieline.frontends.responses.history import NO_CONTEXT, Context, ResponseHistory, continued
+from tieline.frontends.responses.history import NO_CONTEXT, Context, ResponseHistory, context_of, continued
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Batch, Event
 from tieline.model.request import Request
@@ -78,10 +78,17 @@ class ResponseCreator:
         self._is_storing = is_storing
 
     async def prepare(
-        self, owner: str, body: bytes, profile: Profile, contexts: Mapping[str, Context] = NO_CONTEXTS
+        self,
+        owner: str,
+        body: bytes,
+        profile: Profile,
+        contexts: Mapping[str, Context] = NO_CONTEXTS,
+        *,
+        claims: bool = True,
     ) -> Creation:
         """Return a request with its whole history. `contexts` are unstored responses that it may continue, by id.
 
+        `claims` reserves the conversation that the response will be added to.
         Raise GatewayError if the request is invalid, or if it refers to something that is not stored. Each creation
         must be ended with `release`.
         """
@@ -92,6 +99,9 @@ class ResponseCreator:
         if create.conversation is None:
             context = await self._context(owner, create, contexts)
             return await self._prepared(owner, create, profile, context)
+        if not claims:
+            conversation = await self._conversations.get(owner, create.conversation)
+            return await self._prepared(owner, create, profile, context_of(conversation.items))
         claim = await self._conversations.claim(owner, create.conversation)
         try:
             return (await self._prepared(owner, create, profile, claim.context()))._replace(claim=claim)

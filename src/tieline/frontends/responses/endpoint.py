@@ -111,8 +111,9 @@ class ResponsesFrontend:
     def _profile(self, exchange: Exchange) -> Profile:
         return self._profiles.common or self._profiles.of(exchange)
 
-    async def _prepared(self, exchange: Exchange, body: bytes) -> Creation:
-        return await self._creator.prepare(self._owners.of(exchange), body, self._profile(exchange))
+    async def _prepared(self, exchange: Exchange, body: bytes, *, claims: bool = True) -> Creation:
+        profile = self._profile(exchange)
+        return await self._creator.prepare(self._owners.of(exchange), body, profile, claims=claims)
 
     async def _serve(
         self,
@@ -128,19 +129,15 @@ class ResponsesFrontend:
 
     async def _compact(self, exchange: Exchange) -> None:
         """Respond with the conversation compacted: a summary in the place of its items."""
-        creation = await self._prepared(exchange, await exchange.body())
+        creation = await self._prepared(exchange, await exchange.body(), claims=False)
         options = replace(creation.options, compaction=True)
         request = replace(wire.summary_request(creation.request), stream=False)
-        try:
-            summary = creation._replace(request=request, options=options)
-            await self._serve(exchange, summary, partial(wire.ResponseWriter, options), wire.render_compaction)
-        finally:
-            self._creator.release(creation)
+        summary = creation._replace(request=request, options=options)
+        await self._serve(exchange, summary, partial(wire.ResponseWriter, options), wire.render_compaction)
 
     async def _count(self, exchange: Exchange) -> None:
         """Respond with the number of tokens of a request; a header says whether it is an estimate."""
-        creation = await self._prepared(exchange, await exchange.body())
-        self._creator.release(creation)
+        creation = await self._prepared(exchange, await exchange.body(), claims=False)
         count = await self._gateway.count(creation.request, exchange.access)
         source = b"estimated" if count.is_estimated else b"upstream"
         await exchange.respond(200, render_input_tokens(count.tokens), headers=[(b"x-tieline-token-count", source)])

@@ -30,6 +30,8 @@ MAX_CHAIN = 10_000
 """Responses of one chain."""
 MAX_CONTEXT = 64 * 1024 * 1024
 """Bytes of the items of one conversation."""
+MAX_INDEXED = 1000
+"""Items of one request that can be found by ids which the client gave them."""
 CACHED_CONTEXTS = 256
 CACHED_BYTES = 16 * 1024 * 1024
 
@@ -134,7 +136,8 @@ class ResponseHistory:
         if not response_id or not self._responses.put(owner, response_id, encode(stored)):
             return False
         # Ids from elsewhere do not say to which response they belong.
-        asked = {found for item in stored.input if (found := item_id(item)) and not self._items.touch(owner, found)}
+        latest = stored.input[-MAX_INDEXED:]
+        asked = {found for item in latest if (found := item_id(item)) and not self._items.touch(owner, found)}
         answered = {found for item in stored.output() if (found := item_id(item))}
         for identity in asked | answered:
             if response_of(identity) != response_id:
