@@ -512,3 +512,16 @@ async def test_a_body_that_is_no_object_is_refused(client: Api, body: bytes) -> 
         response = await client.http.post(path, content=body)
         assert response.status_code == 400
         assert json.loads(response.text)["error"]["message"]
+
+
+async def test_a_copied_response_has_the_members_that_the_upstream_did_not_get(client: Api) -> None:
+    conversation = (await client.post("/v1/conversations")).body["id"]
+    client.stand.script("res", says("res", "Hello"), says("res", "Fine"))
+    whole_answer = await client.created("res", conversation=conversation)
+    streamed_answer = await client.stream("res", previous_response_id=whole_answer["id"])
+    assert (whole_answer["conversation"], whole_answer["store"]) == ({"id": conversation}, True)
+    for event in streamed_answer:
+        if "response" in event:
+            assert event["response"]["id"] == streamed_answer.response["id"]
+            assert event["response"]["previous_response_id"] == whole_answer["id"]
+    assert client.stand.asked("res")[-1].json["store"] is False

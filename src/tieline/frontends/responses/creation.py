@@ -7,7 +7,7 @@ history, one that asks for a compaction becomes a request for a summary.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -27,14 +27,12 @@ from tieline.wire import openai_responses as wire
 from tieline.wire.openai_responses.stored import (
     CreateRequest,
     StoredResponse,
-    replaced,
+    error_in_request,
 )
-from tieline.wire.shared.json import encode, parse_object
+from tieline.wire.shared.json import encode
 
 log = logging.getLogger("tieline")
 
-_OWN = ("store", "previous_response_id", "conversation", "background")
-"""Members of a response that repeat fields which no upstream gets."""
 NO_CONTEXTS: Mapping[str, Context] = {}
 
 
@@ -171,7 +169,7 @@ class ResponseCreator:
                 body = create.completed((*context.items, *items), context.model)
                 request = wire.parse_request(body, self._gateway.conversations)
             except BadRequest as error:
-                raise replaced(error, len(context.items), tuple(resolved)) from error
+                raise error_in_request(error, len(context.items), tuple(resolved)) from error
         with suppress(GatewayError):  # the gateway raises it again
             request = self._gateway.named(request)
         options = self._options(create, request, profile)
@@ -190,21 +188,34 @@ class ResponseCreator:
         return contexts.get(create.previous) or await self._history.context(owner, create.previous)
 
     def _options(self, create: CreateRequest, request: Request, profile: Profile) -> wire.Options:
+        is_stored = create.is_stored and self._is_storing
         fields = create.fields if self._is_storing else {**create.fields, "store": Raw(b"false")}
-        response_id, echo = self._mint("resp"), wire.echo_of(fields)
-        echoed = parse_object(b"{%b}" % echo)
+        response_id = self._mint("resp")
         return wire.Options(
             created=int(self._clock()),
             now=self._clock,
             response_id=response_id,
             model=request.model,
-            echo=echo,
-            own={"id": Raw(encode(response_id)), **{name: echoed[name] for name in _OWN if name in echoed}},
+            echo=wire.echo_of(fields),
+            own=_own_members(response_id, create, is_stored=is_stored),
             tools=wire.offered_tools(request.tools) if request.tools else {},
             # A stored response keeps the signatures of its thinking, for the request that continues it.
-            encrypted=wire.wants_encrypted(fields) or (create.is_stored and self._is_storing),
+            encrypted=wire.wants_encrypted(fields) or is_stored,
             arguments=profile.arguments or "incremental",
         )
+
+
+def _own_members(response_id: str, create: CreateRequest, *, is_stored: bool) -> dict[str, Raw]:
+    """Return the members of a response that no upstream can know, because it does not get these fields."""
+    members: dict[str, Any] = {
+        "id": response_id,
+        "store": is_stored,
+        "previous_response_id": create.previous,
+        "background": create.is_background,
+    }
+    if create.conversation is not None:
+        members["conversation"] = {"id": create.conversation}
+    return {name: Raw(encode(value)) for name, value in members.items()}
 
 
 def context_after(creation: Creation, response: bytes) -> Context:

@@ -197,8 +197,8 @@ def is_trigger(item: Raw) -> bool:
     return b"compaction" in bytes(item) and _SUMMARY.decode(item).type == TRIGGER
 
 
-def replaced(error: BadRequest, before: int, positions: Sequence[int]) -> BadRequest:
-    """Return an error about a completed request with its paths converted to those of the client's request.
+def error_in_request(error: BadRequest, before: int, positions: Sequence[int]) -> BadRequest:
+    """Return an error about the whole conversation with the paths of the request as the client wrote it.
 
     `before` is the number of stored items that precede the client's items. `positions` are the positions of the
     client's items in the original `input`.
