@@ -243,22 +243,27 @@ def test_112_tools_of_a_namespace_have_flat_names() -> None:
 
 def test_112_tools_of_all_three_places_are_offered() -> None:
     found = {"type": "tool_search_output", "call_id": "c1", "execution": "client", "status": "completed"}
+    namespace = {
+        "type": "namespace",
+        "name": "mcp__tiny",
+        "tools": [{**READ, "name": "look_up", "defer_loading": True}],
+    }
     request = parse(
         {"type": "additional_tools", "role": "developer", "tools": [{**READ, "name": "added"}]},
         user("go"),
         {"type": "tool_search_call", "call_id": "c1", "execution": "client", "arguments": {"query": "mail"}},
-        {**found, "tools": [{**READ, "name": "mail", "defer_loading": True}]},
+        {**found, "tools": [{**READ, "name": "mail", "defer_loading": True}, namespace]},
         tools=[READ, {"type": "tool_search", "execution": "client"}],
     )
-    assert [tool.name for tool in request.tools] == ["read", "tool_search", "added", "mail"]
-    assert [tool.hosted for tool in request.tools] == [None] * 4
+    assert [tool.name for tool in request.tools] == ["read", "tool_search", "added", "mail", "mcp__tiny__look_up"]
+    assert [tool.hosted for tool in request.tools] == [None] * 5
     assert request.tools[3].meta == {PROTOCOL: {"defer_loading": True, "inline": True}}
     assert request.messages[2].parts[0] == ToolCall(
         id="c1", name="tool_search", arguments='{"query":"mail"}', meta={PROTOCOL: {"type": "tool_search_call"}}
     )
     (result,) = request.messages[3].parts
     assert isinstance(result, ToolResult)
-    assert result.content == (Text(text="Found: mail"),)
+    assert result.content == (Text(text="Found: mail, mcp__tiny__look_up"),)
 
 
 @each(
@@ -459,6 +464,8 @@ def test_fields_about_stored_responses_are_not_passed_on() -> None:
         background=True,
         generate=False,
         stream_options={"include_usage": True},
+        type="response.create",
+        stream_id="lane",
     )
     assert request.extra == {}
 

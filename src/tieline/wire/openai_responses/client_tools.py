@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tieline.wire.openai_responses.names import flat_name
 from tieline.wire.shared.json import decode_any, encode
 
 _TEXT = {"type": "string"}
@@ -198,7 +199,7 @@ def output_text(kind: str, item: Mapping[str, Any]) -> tuple[str, bool]:
             failed = item.get("status") == "failed"
             return _text(output) or ("The patch could not be applied." if failed else "Done."), failed
         case "tool_search":
-            names = tool_names(item.get("tools"))
+            names = _found_names(item.get("tools"))
             return ("Found: " + ", ".join(names) if names else "No tools were found."), False
         case _:
             return _text(output), item.get("status") in ("incomplete", "failed")
@@ -219,10 +220,16 @@ def output_item(kind: str, call_id: str, text: str, failed: bool) -> dict[str, A
             return {**item, "output": text}
 
 
-def tool_names(tools: object) -> list[str]:
-    """Return the names of the tools and namespaces in a list of tool definitions."""
-    listed = tools if isinstance(tools, list) else []
-    return [name for tool in listed if isinstance(tool, dict) and isinstance(name := tool.get("name"), str)]
+def _found_names(tools: object, namespace: str | None = None) -> list[str]:
+    """Return the names of all tools in a list of definitions and its namespaces, as the model knows them."""
+    names = []
+    for tool in tools if isinstance(tools, list) else []:
+        match tool:
+            case {"type": "namespace", "name": str(name), "tools": list(members)}:
+                names += _found_names(members, name)
+            case {"name": str(name)}:
+                names.append(flat_name(namespace, name))
+    return names
 
 
 def _shell_text(part: Mapping[str, Any]) -> tuple[str, bool]:
