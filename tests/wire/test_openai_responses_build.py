@@ -372,6 +372,8 @@ OWN = {
     "previous_response_id": "resp_0",
     "stream_options": {"include_usage": True},
     "background": False,
+    "type": "response.create",
+    "stream_id": "lane",
     "vendor": {"x": 1},
     "text": {"verbosity": "low", "format": {"type": "text"}},
     "tools": [
@@ -404,7 +406,8 @@ def own(**changes: Any) -> Request:
 
 def test_what_a_client_of_this_protocol_sent_is_sent_unchanged() -> None:
     sent = build(own())
-    kept = {name: OWN[name] for name in OWN.keys() - {"previous_response_id", "stream_options", "background"}}
+    not_passed_on = {"previous_response_id", "stream_options", "background", "type", "stream_id"}
+    kept = {name: OWN[name] for name in OWN.keys() - not_passed_on}
     assert sent == {**kept, "model": "m", "store": False}
     assert build_request(own()).notes == ()
 
@@ -419,6 +422,13 @@ def test_051_reasoning_goes_back_byte_for_byte() -> None:
     item = b'{ "summary": [ {"text":"h\\u006d"} ],"type":"reasoning", "encrypted_content":"e","id":"rs_1"}'
     body = b'{"model":"m","input":[{"role":"user","content":"Hi"},%b,{"role":"user","content":"Go"}]}' % item
     assert item in build_request(parse_request(body)).body
+
+
+def test_a_freeform_tool_may_be_called_as_a_function_whatever_the_dialect() -> None:
+    # Some servers accept freeform tools and call them like functions; Codex would abort such a call.
+    for freeform_tools in (True, False):
+        built = build_request(asks(tools=(PATCH,)), Dialect(freeform_tools=freeform_tools))
+        assert built.tool_names.freeform == {"patch"}
 
 
 def test_a_text_as_input_stays_one() -> None:

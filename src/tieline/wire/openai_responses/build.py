@@ -39,8 +39,8 @@ _NULL = Raw(b"null")
 
 
 def build_request(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> BuiltRequest:
-    """Build the request body for /responses."""
-    names = tool_names(request.tools, dialect) if request.tools else NO_TOOL_NAMES
+    """Build the body for /responses."""
+    names = tool_names(request.tools) if request.tools else NO_TOOL_NAMES
     notes: list[Note] = []
     settings = _settings(request, dialect, names, notes)
     source = usable_source(request, PROTOCOL) if dialect.takes_all else None

@@ -33,9 +33,12 @@ class ToolArray(NamedTuple):
     """Whether there are any tools to send. Tools that are defined in items of the input do not count."""
 
 
-def tool_names(tools: Sequence[ToolSpec], dialect: Dialect) -> ToolNames:
-    """Return the mapping between the client's names of these tools and the upstream's."""
-    wrapped = [tool.name for tool in tools if tool.freeform and not dialect.freeform_tools]
+def tool_names(tools: Sequence[ToolSpec]) -> ToolNames:
+    """Return the names of these tools.
+
+    Freeform tools are always among those that may be called as functions: some servers that accept them treat them so.
+    """
+    wrapped = [tool.name for tool in tools if tool.freeform]
     return ToolNames(tuple([tool.name for tool in tools if tool.hosted is None]), frozenset(wrapped))
 
 
