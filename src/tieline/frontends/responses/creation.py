@@ -50,6 +50,11 @@ class Creation(NamedTuple):
     claim: Claim | None = None
     """The conversation that the response will be added to."""
 
+    @property
+    def size(self) -> int:
+        """The approximate size of the request in bytes, including the history that it continues."""
+        return self.context.size + len(self.create.body)
+
     def input(self) -> Sequence[Raw]:
         """Return the items that the response answers."""
         return self.create.items() if self.items is None else self.items

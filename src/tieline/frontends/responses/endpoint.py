@@ -62,7 +62,7 @@ class ResponsesFrontend:
             raise BadRequest("`generate`: expected true; only a WebSocket takes requests without an answer", "generate")
         if creation.create.is_background:
             request = selecting(creation.request, exchange)
-            client = client_of(exchange, RESPONSES.name, self._profile(exchange))
+            client = client_of(exchange, RESPONSES.name, self._profile(exchange), creation.size)
             await self._background.start(exchange, creation._replace(request=request), client)
             return
         try:
@@ -125,6 +125,7 @@ class ResponsesFrontend:
         """Answer a request with a leg of the gateway."""
         protocol = replace(RESPONSES, writer=lambda _: writer(), render=render)
         profile, open_leg = self._profile(exchange), partial(self._creator.open, creation)
+        exchange.size = creation.size
         await self._relay.serve(exchange, creation.request, protocol, creation.options, profile, open_leg)
 
     async def _compact(self, exchange: Exchange) -> None:

@@ -234,7 +234,7 @@ class _Session:
         writer = self._creator.writer(creation)
         sender = _Sender(self._socket, lane.stream_id, writer)
         try:
-            if await self._create(creation, sender, len(message)) and writer.response:
+            if await self._create(creation, sender) and writer.response:
                 self._remember(lane, creation, writer.response)
         except Exception:
             # A bug: the client gets an error it can parse, the log the traceback.
@@ -248,13 +248,13 @@ class _Session:
         with suppress(GatewayError):  # too large to be continued by its id
             self._memory.put(lane.stream_id, response_id, context_after(creation, response))
 
-    async def _create(self, creation: Creation, sender: "_Sender", size: int) -> bool:
+    async def _create(self, creation: Creation, sender: "_Sender") -> bool:
         """Send the events of a response; return whether it succeeded."""
         if not creation.create.generates:
             await sender.send(_warm_up(creation))
             return True
         request = selecting(replace(creation.request, stream=True), self._exchange)
-        client = client_of(self._exchange, "responses", self._profile, size)
+        client = client_of(self._exchange, "responses", self._profile, creation.size)
         keep_alives = self._tasks.create_task(sender.send_keep_alives(self._keep_alive), name="keep-alive")
         last: Event | None = None
         try:
