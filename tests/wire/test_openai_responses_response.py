@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
 from msgspec import Raw
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
@@ -11,6 +12,7 @@ from pydantic import TypeAdapter
 from tests.each import each
 from tieline.model.assemble import fold, unfold
 from tieline.model.content import Foreign, Part, Text, Thinking, ToolCall
+from tieline.model.errors import GatewayError
 from tieline.model.events import (
     Event,
     Failed,
@@ -454,6 +456,9 @@ def test_r03_a_summary_is_exactly_one_compaction_item() -> None:
 def test_an_empty_summary_is_a_failure() -> None:
     written = write(leg(Thinking(text="hm"), READ), compaction=True)
     assert kinds(written) == ["created", "in_progress", "failed"]
+    # An empty list of items would make the client forget its conversation.
+    with pytest.raises(GatewayError, match="summary"):
+        render_compaction(fold(leg(Thinking(text="hm"))), options(compaction=True))
 
 
 # ── Frames of an upstream of this protocol ───────────────────────────────────────────────────────

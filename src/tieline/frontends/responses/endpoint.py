@@ -21,6 +21,7 @@ from tieline.wire.openai_responses.stored import (
     render_input_tokens,
     render_items,
     response_not_found,
+    user_messages,
 )
 
 RESPONSES = ClientProtocol(
@@ -129,12 +130,13 @@ class ResponsesFrontend:
         await self._relay.serve(exchange, creation.request, protocol, creation.options, profile, open_leg)
 
     async def _compact(self, exchange: Exchange) -> None:
-        """Respond with the conversation compacted: a summary in the place of its items."""
+        """Respond with the conversation compacted: the messages of the user, and a summary in place of all items."""
         creation = await self._prepared(exchange, await exchange.body(), claims=False)
         options = replace(creation.options, compaction=True)
         request = replace(wire.summary_request(creation.request), stream=False)
         summary = creation._replace(request=request, options=options)
-        await self._serve(exchange, summary, partial(wire.ResponseWriter, options), wire.render_compaction)
+        render = partial(wire.render_compaction, kept=user_messages([*creation.context.items, *creation.input()]))
+        await self._serve(exchange, summary, partial(wire.ResponseWriter, options), render)
 
     async def _count(self, exchange: Exchange) -> None:
         """Respond with the number of tokens of a request; a header says whether it is an estimate."""

@@ -229,6 +229,8 @@ def _found_names(tools: object, namespace: str | None = None) -> list[str]:
                 names += _found_names(members, name)
             case {"name": str(name)}:
                 names.append(flat_name(namespace, name))
+            case _:
+                pass
     return names
 
 

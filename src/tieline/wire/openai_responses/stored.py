@@ -32,6 +32,10 @@ _PREFIXES = {
 """The prefixes of item ids by item type. The ids of other types have the prefix `item`."""
 
 
+_MAX_KEPT = 256 * 1024
+"""Bytes of messages that are kept when a conversation is compacted."""
+
+
 class _ConversationRef(msgspec.Struct):
     id: str
 
@@ -142,6 +146,21 @@ def reference_in(item: Raw, position: int) -> str | None:
     if not head.id:
         raise BadRequest(f"`input[{position}].id`: expected the id of an item", f"input[{position}].id")
     return head.id
+
+
+def user_messages(items: Sequence[Raw]) -> list[Raw]:
+    """Return the latest messages of the user among the items, which a compaction keeps unchanged."""
+    kept: list[Raw] = []
+    size = 0
+    for item in reversed(items):
+        head = parse(_HEAD, item)
+        if head.role != "user" or head.type not in (None, "message"):
+            continue
+        size += len(bytes(item))
+        if size > _MAX_KEPT:
+            break
+        kept.insert(0, item)
+    return kept
 
 
 def item_id(item: Raw) -> str | None:

@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 
 from tieline.model.assemble import unfold
 from tieline.model.content import Foreign, Part, Text, Thinking, ToolCall
+from tieline.model.errors import GatewayError
 from tieline.model.events import (
     Event,
     Failed,
@@ -471,15 +472,20 @@ def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
     return body if source is None or not is_own else completed(decode_any(body), source, _TRANSLATED)
 
 
-def render_compaction(reply: Reply, options: Options) -> bytes:
-    """Return the response body for `POST /responses/compact`, with the items that replace the conversation."""
+def render_compaction(reply: Reply, options: Options, kept: Sequence[Raw] = ()) -> bytes:
+    """Return the body of `POST /responses/compact`: the items that replace the conversation.
+
+    The items in `kept` come first, then the summary. Raise GatewayError if there is no summary.
+    """
     response = decode_any(_written(reply, options))
+    if response["error"]:
+        raise GatewayError("upstream", response["error"]["message"])
     return encode(
         {
             "id": response["id"],
             "object": "response.compaction",
             "created_at": response["created_at"],
-            "output": response["output"],
+            "output": [*kept, *response["output"]],
             "usage": response["usage"],
         }
     )
