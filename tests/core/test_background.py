@@ -14,6 +14,14 @@ BACKGROUND = {
     "Claude Code: title": ("Generate a concise, sentence-case title (3-7 words) for this coding session.", "hello"),
     "Claude Code: summary of a session": ("Summarize this coding conversation in under 50 characters.", "hello"),
     "Claude Code: compaction": ("", "Your task is to create a detailed summary of the conversation so far."),
+    "Codex: compaction": (
+        "You are Codex.",
+        "You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary for another LLM.",
+    ),
+    "a compaction that the gateway makes": (
+        "",
+        "Summarise this conversation so that it can be continued from your summary alone.",
+    ),
     "Qwen Code: title": ("", "Generate the session title now. Populate the schema."),
     "Qwen Code, Gemini CLI: who speaks next": (
         "",

@@ -6,8 +6,9 @@ and could not judge the approvals it would ask for.
 
 No protocol marks such requests, so they are recognised by the prompts that real clients send: OpenCode, Kilo, Crush and
 Goose ("You are a title generator", "generate a short title", "session title"), Claude Code (topic detection, titles,
-summaries, the one-token quota check), Gemini CLI and Qwen Code (the check of who speaks next, history compression),
-Open WebUI ("### Task: Generate a concise title …", tags, follow-ups, search queries), LibreChat, Zed, Copilot.
+summaries, the one-token quota check), Codex (titles, compaction), Gemini CLI and Qwen Code (the check of who speaks
+next, history compression), Open WebUI ("### Task: Generate a concise title …", tags, follow-ups, search queries),
+LibreChat, Zed, Copilot.
 In case of doubt a request is treated as a background request, and the model answers without tools.
 """
 
@@ -37,7 +38,8 @@ _REQUEST = re.compile(
     r"(?: history| so far| above| below)?(?:\W*\Z|[.,:;!?\n])"
     rf"|\b(?:this|the|our) {_THREAD}\b[^.\n]{{0,60}}\b{_MAKE}\b[^.\n]{{0,40}}\btitle\b"
     rf"|\bgenerat\w*[^.\n]{{0,30}}\b{_THREAD} (?:title|name|summary)\b"
-    r"|\bimmediately preceding response\b",
+    r"|\bimmediately preceding response\b|\bcontext checkpoint compaction\b"
+    rf"|\bsummari[sz]e this {_THREAD} so that it can be continued\b",
     re.IGNORECASE,
 )
 """Matches background requests in the user's last message: they refer to the conversation itself."""
