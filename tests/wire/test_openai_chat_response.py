@@ -10,7 +10,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from tests.each import each
 from tieline.model.assemble import fold, unfold
 from tieline.model.content import Foreign, Part, Text, Thinking, ToolCall
-from tieline.model.errors import BadRequest, GatewayError
+from tieline.model.errors import BadRequest, GatewayError, LegFailed
 from tieline.model.events import (
     Event,
     Failed,
@@ -222,6 +222,27 @@ def test_a_whole_reply_has_every_key_of_the_spec() -> None:
 def test_096_content_is_null_only_beside_calls(whole: tuple[Part, ...], content: str | None) -> None:
     body = json.loads(render(fold(leg(*whole))))
     assert body["choices"][0]["message"]["content"] == content
+
+
+@each(
+    ("failed", "code"),
+    [
+        (Failed(kind="bad_request", message="prompt is too long: 9 tokens > 8 maximum"), "context_length_exceeded"),
+        (
+            Failed(
+                kind="bad_request",
+                message="input length and `max_tokens` exceed context limit: 9 + 2 > 10",
+                code="invalid_request_error",
+            ),
+            "context_length_exceeded",
+        ),
+        (Failed(kind="bad_request", message="`input[0]`: expected at most the limit", param="input[0]"), None),
+        (Failed(kind="rate_limited", message="the limit of input tokens per minute: the limit is reached"), None),
+    ],
+)
+def test_clients_recognise_that_a_conversation_is_too_long(failed: Failed, code: str | None) -> None:
+    # Codex and others compact their conversation only if they know this code.
+    assert json.loads(render_error(LegFailed(failed)))["error"]["code"] == code
 
 
 def test_072_an_error_has_its_four_keys() -> None:

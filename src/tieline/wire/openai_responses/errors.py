@@ -4,11 +4,10 @@ Clients decide by the error's `code` whether to retry: for example, they retry a
 `context_length_exceeded`.
 """
 
-import re
 from typing import Any
 
 from tieline.model.events import ErrorKind, Failed
-from tieline.wire.shared.openai_errors import TYPES, failure, read_error, render_error
+from tieline.wire.shared.openai_errors import CONTEXT_LENGTH, TYPES, failure, is_too_long, read_error, render_error
 
 __all__ = ["failed_error", "failure", "read_error", "render_error"]
 
@@ -22,13 +21,10 @@ _KNOWN = frozenset(
     [
         *_CODES.values(),
         *("bio_policy", "cyber_policy", "misalignment_policy_violation", "slow_down", "usage_not_included"),
-        *("context_length_exceeded", "server_error"),
+        *(CONTEXT_LENGTH, "server_error"),
     ]
 )
 """Codes that clients know. An upstream's code is passed on only if it is one of these."""
-_CONTEXT = re.compile(r"prompt is too long|(context|prompt|input)\b.{0,40}\b(length|window|limit)", re.IGNORECASE)
-"""Matches messages of other upstreams that say that the conversation is too long. The error then has the code
-`context_length_exceeded`, and clients compact the conversation."""
 
 
 def failed_error(failed: Failed) -> dict[str, Any]:
@@ -46,6 +42,6 @@ def failed_error(failed: Failed) -> dict[str, Any]:
 def _code(failed: Failed) -> str:
     if failed.code is not None and failed.code in _KNOWN:
         return failed.code
-    if failed.kind == "bad_request" and _CONTEXT.search(failed.message):
-        return "context_length_exceeded"
+    if is_too_long(failed):
+        return CONTEXT_LENGTH
     return _CODES.get(failed.kind, "server_error")

@@ -64,6 +64,10 @@ _KINDS: dict[str, ErrorKind] = {
     "request_timeout": "timeout",
     "deadline_exceeded": "timeout",
 }
+CONTEXT_LENGTH = "context_length_exceeded"
+"""The code that makes clients compact their conversation."""
+_CONTEXT = re.compile(r"prompt is too long|(context|prompt|input)\b.{0,40}\b(length|window|limit)", re.IGNORECASE)
+"""How other upstreams say that the conversation is too long."""
 _KEPT_HEADERS = ("retry-after", "x-ratelimit-", "x-should-retry", "x-request-id", "request-id")
 _PAGE = re.compile(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
 _KEY = re.compile(r"\bsk-[\w*.-]{6,}")
@@ -112,9 +116,16 @@ def error_body(failed: Failed) -> dict[str, Any]:
         "message": failed.message,
         "type": TYPES[failed.kind],
         "param": failed.param,
-        "code": failed.code,
+        "code": CONTEXT_LENGTH if is_too_long(failed) else failed.code,
     }
     return {"error": error}
+
+
+def is_too_long(failed: Failed) -> bool:
+    """Return whether an upstream refused a request because it is longer than the context window of the model."""
+    if failed.code == CONTEXT_LENGTH:
+        return True
+    return failed.kind == "bad_request" and failed.param is None and bool(_CONTEXT.search(failed.message))
 
 
 def _kind(words: Sequence[str], status: int) -> ErrorKind:
