@@ -96,7 +96,10 @@ class ToolNames:
         if known is not None:
             return known
         folded = _fold(name)
-        close = [own for plain, own in self._client_names.items() if _fold(plain) == folded]
+        offered = self._client_names.items()
+        close = [own for plain, own in offered if _fold(plain) == folded]
+        if not close:  # the prefix may be another one, such as the namespace of a tool
+            close = [own for plain, own in offered if "__" in plain and _fold(plain.rpartition("__")[2]) == folded]
         return close[0] if folded and len(close) == 1 else name
 
     def _free(self, name: str) -> str:
