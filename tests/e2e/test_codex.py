@@ -68,7 +68,11 @@ async def test_a_compaction_and_a_resumed_session(
             calls(backend, shell("echo afterwards")),
             says(backend, "It is done."),
         )
-        settings: dict[str, Any] = {"provider": provider, "websocket": websocket, "model_auto_compact_token_limit": LIMIT}
+        settings: dict[str, Any] = {
+            "provider": provider,
+            "websocket": websocket,
+            "model_auto_compact_token_limit": LIMIT,
+        }
         done = await codex.run("do it", **settings)
         assert (done.status, done.answer.strip()) == (0, "It is done."), done.log
         sent = last_sent(stand, backend)
