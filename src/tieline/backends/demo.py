@@ -1,4 +1,4 @@
-"""The demo backend: serves the built-in demo model in small batches."""
+"""The demo backend: runs the built-in demo model and returns its events in small batches."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -16,7 +16,7 @@ from tieline.model.request import Request
 
 BATCH = 4
 LONGEST_TEXT = 256 * 1024
-"""Text parts are cut to this many characters, because the model's regular expressions are slow for long texts."""
+"""Text parts are truncated to this many characters, because the regular expressions are slow for long texts."""
 
 
 class DemoBackend:
@@ -89,7 +89,10 @@ class DemoRun:
         request: Request | None = None,
         words: str = "",  # noqa: ARG002 - only a parked run receives the user's text
     ) -> None:
-        """Append the last reply and its tool results to the history. Further results are added to the same message."""
+        """Append the last reply and its tool results to the history.
+
+        If this is called again for the same reply, the results are added to the same message.
+        """
         if request is not None:
             self._request = replace(self._request, tools=request.tools)
         before = self._request.messages

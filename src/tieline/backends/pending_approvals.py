@@ -1,4 +1,4 @@
-"""Inbox items that upstreams create. Each waits in its own task until it is decided or withdrawn."""
+"""Inbox items that upstreams create. Each waits in its own task until it is answered or withdrawn."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ async def submit(item: InboxItem, human: Human) -> Answer:
 
 
 class PendingItems:
-    """The open inbox items of one conversation, keyed by the number of the upstream's request."""
+    """The open inbox items of one conversation. The key is the number of the upstream's request for an answer."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
@@ -39,7 +39,7 @@ class PendingItems:
     def begin(self, number: int, work: Coroutine[Any, Any, None], what: str, give_up: Callable[[], None]) -> None:
         """Start a task that runs `work`, which submits an item and answers the upstream.
 
-        If `work` raises an exception, `give_up` is called and has to answer the upstream. `what` is for the log.
+        If `work` raises an exception, `give_up` is called and must answer the upstream. `what` is for the log.
         """
         task = self._tasks.start(_guarded(work, what, give_up), f"inbox item: {what}")
         self._waiting[number] = task

@@ -1,8 +1,9 @@
 """The two transports of a run: a two-way HTTP/2 stream, or an HTTP/1.1 response stream with a POST for each message.
 
 Both carry the same messages. Over HTTP/2 each message is framed and written to the open request. Over HTTP/1.1 each
-message is a request of its own, up to 16 at once, numbered by one counter for the whole stream: the service processes
-them in that order and ignores a number that it has seen, so two counters would silently lose messages.
+message is a request of its own, and up to 16 requests run at once. One counter numbers the messages of the whole
+stream: the service processes them in the order of their numbers and ignores a number that it has seen before. With two
+counters, messages would be lost silently.
 """
 
 import asyncio
@@ -37,7 +38,7 @@ class StreamRefused(Exception):
 
 
 class AttemptIds(NamedTuple):
-    """The ids of an attempt: `request` is its own id, `original` the id of the first attempt of the same turn."""
+    """The ids of an attempt. `request` is its own id, `original` is the id of the first attempt of the same turn."""
 
     request: str
     original: str
@@ -49,7 +50,7 @@ class Pipe(Protocol):
     """Transports the messages of one attempt of a run, in both directions."""
 
     lanes: int
-    """How many `send` calls may run at once. The messages keep the order of the calls."""
+    """Maximum number of calls to `send` at the same time. The messages keep the order of the calls."""
 
     @property
     def trailers(self) -> Headers: ...
@@ -64,7 +65,7 @@ class Pipe(Protocol):
         """Return the next bytes of the response, or b"" at its end. Raise PipeError on failure."""
 
     def release(self) -> None:
-        """Return the connection for reuse after a complete response."""
+        """Make the connection available for reuse. Call this after a complete response."""
 
     def close(self) -> None:
         """Close the stream at once."""
@@ -118,7 +119,7 @@ class Http2Pipe:
 
 
 class Http1Pipe:
-    """Receives the response over an HTTP/1.1 stream, and sends every message to the service as its own request."""
+    """Receives the response over an HTTP/1.1 stream, and sends each message to the service in a request of its own."""
 
     trailers: Headers = ()
     lanes = APPENDS_AT_ONCE
@@ -189,7 +190,7 @@ class Http1Pipe:
 
 
 def _close_unread(opening: "asyncio.Task[HttpResponse]") -> None:
-    """Close a stream that was opened although it is no longer needed."""
+    """Close a stream that was opened after the caller of `begin` gave up."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
 

@@ -1,8 +1,8 @@
-"""Decides what to do when an attempt fails: which retry may help, and whether there were too many already.
+"""Decides what to do when an attempt fails: how to retry, or not to retry because there were too many retries already.
 
-The counts and delays are those of Cursor's own client: three retries after an error, ten after a lost connection, with
-exponential back-off. After silence or a stall there is at most one retry. No retry begins later than `GIVE_UP_AFTER`
-seconds after the first failure of a leg, regardless of the counts.
+The numbers of retries and the delays are those of Cursor's own client: three retries after an error, ten after a lost
+connection, with exponential back-off. If the service sends nothing, or nothing but heartbeats, there is at most one
+retry. In any case, no retry begins later than `GIVE_UP_AFTER` seconds after the first failure of a leg.
 """
 
 import random
@@ -15,14 +15,14 @@ from tieline.model.events import Failed
 from tieline.wire.cursor.errors import is_retryable
 
 MAX_RETRIES = 3
-"""Maximum number of retries in one leg after errors of the service."""
+"""Maximum number of retries in one leg after errors that the service reported."""
 MAX_RECONNECTS = 10
 """Maximum number of retries in one leg after lost connections."""
 FIRST_BACK_OFF = 2.0
 LONGEST_BACK_OFF = 60.0
 JITTER = 0.1
 LONGEST_WAIT = 20.0
-"""If the service asks for a pause of more than this many seconds, there is no retry."""
+"""If the service asks the client to wait for more than this many seconds, there is no retry."""
 GIVE_UP_AFTER = 600.0
 
 BROKEN = "cursor_broken"
@@ -35,7 +35,7 @@ _REBUILT = {
     "cursor_blob_missing": "the service lost the conversation: rebuilt it from the history",
     "cursor_poisoned": "the conversation was refused without a reason: gave it a new id",
 }
-"""Notes by error code, for failures after which the history of the conversation is sent again under a new id."""
+"""Error codes after which the history is sent again under a new conversation id, each with the note for the user."""
 
 
 class RestartFrom(Enum):
@@ -50,9 +50,9 @@ class Remedy(NamedTuple):
 
     start: RestartFrom = RestartFrom.HISTORY
     wait: float = 0.0
-    """How many seconds to wait before the attempt."""
+    """Seconds to wait before the attempt."""
     renew: bool = False
-    """Whether to renew the token."""
+    """Whether to renew the access token first."""
     rotate: bool = False
     """Whether to give the conversation a new id."""
     transport: Transport | None = None
@@ -62,7 +62,7 @@ class Remedy(NamedTuple):
 
 
 class Recovery:
-    """Decides about the retries of one leg. If `is_fixed` is true, the user has set the transport: it never changes."""
+    """Decides about the retries of one leg. If `is_fixed` is true, the user chose the transport: it never changes."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Recovery:
         self._has_resumed = False
 
     def remedy(self, failed: Failed, *, has_checkpoint: bool) -> Remedy | None:
-        """Return how to retry after a failure, or None if the failure is to be reported to the client."""
+        """Return how to retry after a failure, or None to report the failure to the client instead."""
         if self._failing_since is None:
             self._failing_since = self._clock()
         remedy = self._remedy(failed, RestartFrom.CHECKPOINT if has_checkpoint else RestartFrom.HISTORY)
@@ -146,6 +146,6 @@ class Recovery:
         return Remedy(start, wait=wait, rotate=rotate, why=f"{why}: retry {self._tries}")
 
     def _back_off(self, number: int) -> float:
-        """Return the delay before the retry with this number (from 1): 2, 4, 8 … 60 seconds, plus up to 10%."""
+        """Return the seconds to wait before a retry: 2 for `number` 1, then 4, 8 and so on up to 60, plus 0 to 10%."""
         wait: float = min(FIRST_BACK_OFF * 2 ** (number - 1), LONGEST_BACK_OFF)
         return wait * (1 + JITTER * self._jitter())

@@ -1,21 +1,21 @@
-"""A live run: its legs and answers, and the attempts behind them.
+"""A live run: its legs, the tool results submitted to it, and the attempts that it makes.
 
 Theory of operation
 -------------------
 
 A run talks to the service through an `Attempt`, one stream at a time. If the stream breaks, the token expires or the
 service stalls in the middle of a leg, a new attempt continues where the old one stopped: text that the client has seen
-is neither lost nor repeated. The run stays `IN_LEG`.
+is neither lost nor repeated. Meanwhile, the run stays `IN_LEG`.
 
 Between two legs the attempt stays open (`PARKED`). If it ends there, the run is `LOST`: the next leg opens a new
 attempt from the whole history. A run that ends a turn with a plan waits for the user's next message
 (`AWAITING_REPLY`).
 
-A leg passes through the phases of `LegPhase`, regardless of the attempts behind it. Its events are held until the first
-one with content (`DELIVERING`). Until then a failure can still be answered with a status code instead of a broken
-stream.
+A leg passes through the phases of `LegPhase`, however many attempts it takes. Its events are held until the first one
+with content arrives (`DELIVERING`). Until then, a failure can still be reported to the client as a status code instead
+of a broken stream.
 
-An event that the tables below do not allow is a mistake of the caller and raises `IllegalTransition`.
+An event that the tables below do not allow is a bug in the caller and raises `IllegalTransition`.
 """
 
 from collections.abc import Sequence
@@ -50,10 +50,10 @@ from tieline.wire.cursor.stored_state import Blobs
 LOST = "the run was over when the results came: replayed the history"
 
 _STATE_IS_GOOD = (BROKEN, SILENT, "cursor_incomplete", "cursor_unauthenticated")
-"""Failures after which the stored state of the last turn can still be used. After other failures, send the history."""
+"""Failures after which the stored state of the last turn can still be used. After others, the history is sent."""
 
 _HELD = (Started, Note)
-"""Events that are held, because they may arrive long before the service has decided whether it answers at all."""
+"""Events without content. They are held, because they may arrive long before it is certain that the service answers."""
 
 
 class LiveRunState(Enum):
@@ -63,9 +63,9 @@ class LiveRunState(Enum):
     """No attempt has been made yet."""
     IN_LEG = "in leg"
     PARKED = "parked"
-    """The last leg has ended, and its attempt is still open."""
+    """The last leg has ended, but its attempt is still open."""
     LOST = "lost"
-    """The attempt has ended: the next leg replays the history."""
+    """The attempt has ended. The next leg will replay the history."""
     AWAITING_REPLY = "awaiting reply"
     """The turn ended with a plan. `Conversations` keeps the run until the user's next message."""
     CLOSED = "closed"
@@ -77,9 +77,9 @@ class LiveRunEvent(Enum):
     LEG_BEGINS = "leg begins"
     LEG_FINISHES = "leg finishes"
     ATTEMPT_LOST = "attempt lost"
-    """The attempt broke or was closed, and no other attempt replaces it for now."""
+    """The attempt broke or was closed, and no new attempt was started."""
     KEPT = "kept"
-    """The caller closed the run, which now waits for the user's reply to its plan."""
+    """The caller closed the run, but it is kept, because it waits for the user's reply to its plan."""
     REPLIED = "replied"
     CLOSED = "closed"
 
@@ -126,14 +126,14 @@ class LegPhase(Enum):
     NEW = "new"
     """No request has been sent to the service yet."""
     OPENING = "opening"
-    """An attempt is being opened; the service has not started the leg."""
+    """An attempt is being opened; the service has not started the leg yet."""
     STARTED = "started"
-    """The leg has started. Its events are held, and a retry continues the leg."""
+    """The service has started the leg, but its events are still held. A retry continues the leg."""
     DELIVERING = "delivering"
     """The client has received the first events."""
     FINISHED = "finished"
     FAILED = "failed"
-    """The leg has failed, or was cut off by the end of its run."""
+    """The leg has failed, or its run was closed before the leg was complete."""
 
 
 class LegEvent(Enum):
@@ -169,11 +169,11 @@ LEG_TRANSITIONS = transition_table(
 
 
 class LegProgress:
-    """The progress of the current leg: its phase, its retries, its finished parts, and the events that are held."""
+    """The progress of the current leg: its phase, its retries, its finished parts and its held events."""
 
     def __init__(self) -> None:
         self.recovery: Recovery | None = None
-        """Decides about retries; None before the first failure."""
+        """The object that decides about retries; None before the first failure."""
         self.reply: list[Part] = []
         """The finished parts of the leg."""
         self.notes: list[Note] = []
@@ -190,7 +190,7 @@ class LegProgress:
         return self.phase in (LegPhase.FINISHED, LegPhase.FAILED)
 
     def change(self, event: LegEvent) -> None:
-        """Change the phase. Only this method changes it."""
+        """Change the phase as LEG_TRANSITIONS defines. No other code may set the phase."""
         self.phase = LEG_TRANSITIONS[self.phase][event]
 
     def notice_start(self, events: Sequence[Event]) -> None:
@@ -199,7 +199,7 @@ class LegProgress:
             self.change(LegEvent.STARTED)
 
     def deliver(self, events: list[Event]) -> list[Event]:
-        """Return the events to deliver: none while events are held, later these events and all that were held."""
+        """Return the events to pass to the client: none while events are held, then the held ones and `events`."""
         self.reply += [event.part for event in events if type(event) is PartEnd]
         self.notice_start(events)
         if self.notes and self.has_started:
@@ -224,9 +224,9 @@ class LegProgress:
 
 
 class LiveRun:
-    """A run with Cursor's service. It may outlive the leg that opened it.
+    """A run with Cursor's service. It may continue after the leg in which it was opened.
 
-    Cursor's questions are passed to the host's human.
+    If Cursor asks a question, it is passed to the person behind `host.human`.
     """
 
     def __init__(self, service: RunServices, request: Request, host: Host | None = None) -> None:
@@ -236,7 +236,7 @@ class LiveRun:
         self._state = LiveRunState.NEW
         self._conversation: CursorConversation | None = None
         self._last_turn: ConversationState | None = None
-        """The stored state of the conversation's last turn, if this turn continues from it."""
+        """The stored state of the conversation's last turn; None if this turn does not continue from it."""
         self._client_messages = request.messages
         """The history of the client's last request."""
         self._shown: list[Part] = []
@@ -244,17 +244,17 @@ class LiveRun:
         self._run_id = service.mint_id()
         self._attempt: Attempt | None = None
         self._attempts = 0
-        """How many attempts were made."""
+        """The number of attempts made so far."""
         self._token = ""
         self._owner = ""
         """The account to which the token belongs."""
         self._has_retried = False
-        """Whether an attempt failed during a leg. Then the service and the client may have received different texts."""
+        """Whether an attempt failed during a leg. If so, the service and the client may have different text."""
         self._transport = service.transport()
         self._leg = LegProgress()
 
     def _change(self, event: LiveRunEvent) -> None:
-        """Change the state. Only this method changes it."""
+        """Change the state as LIVE_RUN_TRANSITIONS defines. No other code may set the state."""
         self._state = LIVE_RUN_TRANSITIONS[self._state][event]
 
     @property
@@ -278,7 +278,7 @@ class LiveRun:
         return _LiveLeg(self, self._leg)
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
-        """Submit results to the attempt that waits for them. If it has ended, the next leg replays the history."""
+        """Submit results to the attempt that waits for them. If it is closed, the next leg replays the history."""
         attempt = self._living_attempt
         if attempt is not None and request is not None and not _offer_the_same(request, self._request):
             attempt.machine.set_tools(OfferedTools.of_request(request, self._service.schemas))
@@ -309,7 +309,7 @@ class LiveRun:
     # ── Waiting for the reply to a plan ──────────────────────────────────────────────────────────
 
     def reply(self, request: Request, host: Host | None) -> bool:
-        """Submit the user's reply to the plan. If the run cannot take it, close the run and return False."""
+        """Submit the user's reply to the plan. If that is not possible, close the run and return False."""
         attempt, conversation = self._living_attempt, self._conversation
         text = plain_user_text(request) if request.model == self._request.model else ""
         if attempt is None or conversation is None or not text:
@@ -331,7 +331,7 @@ class LiveRun:
     # ── Legs ─────────────────────────────────────────────────────────────────────────────────────
 
     async def begin(self) -> None:
-        """Begin a leg, with the attempt that is still open or with a new one."""
+        """Begin a leg. Use the attempt that is still open, or make a new one."""
         if self._state is LiveRunState.LOST:
             self._leg.notes.append(Note(kind="retry", message=LOST))
         self._change(LiveRunEvent.LEG_BEGINS)
@@ -370,7 +370,7 @@ class LiveRun:
     # ── Attempts ─────────────────────────────────────────────────────────────────────────────────
 
     async def _recover(self, attempt: Attempt, events: list[Event], failed: Failed) -> list[Event]:
-        """Retry after a failure, if possible. Return the events to deliver, with the failure if there is no retry."""
+        """Retry after a failure, if possible. Return the events to deliver, plus the failure if there is no retry."""
         machine, before = attempt.machine, events[:-1]
         if machine.calls:
             # The calls are complete. Their results will arrive with the whole history, so no retry is needed.
@@ -403,7 +403,7 @@ class LiveRun:
         return remedy
 
     async def _retry(self, remedy: Remedy, broken: Attempt) -> None:
-        """Do what the remedy requires, then make the next attempt."""
+        """Carry out the steps of the remedy, then make the next attempt. `broken` is the attempt that failed."""
         self._close_attempt()
         if remedy.transport is not None:
             self._service.changed_to(remedy.transport)
@@ -416,7 +416,7 @@ class LiveRun:
         await self._open(remedy, broken.machine)
 
     async def _open(self, remedy: Remedy, before: CursorRun | None) -> None:
-        """Begin an attempt, from the history or from the checkpoint of the previous attempt's machine (`before`)."""
+        """Begin an attempt as `remedy` says. `before` is the state machine of the previous attempt, if there is one."""
         service = self._service
         self._token = await service.account.token()
         self._owner = owner_of(self._token)
@@ -433,7 +433,7 @@ class LiveRun:
         await attempt.begin()
 
     def _machine(self, before: CursorRun | None, conversation: CursorConversation, *, resumed: bool) -> CursorRun:
-        """Return the state machine of the next attempt. It continues the leg if the previous one has started it."""
+        """Return the state machine of the next attempt. If the leg has already started, the machine continues it."""
         service, opening = self._service, self._opening(conversation)
         blobs = self._last_turn.blobs if self._last_turn is not None else Blobs(opening.blobs)
         checkpoint = before.checkpoint if resumed and before is not None else None
@@ -490,7 +490,7 @@ class LiveRun:
     # ── The conversation ─────────────────────────────────────────────────────────────────────────
 
     def _begin_conversation(self) -> CursorConversation:
-        """Find the conversation of the request, and the state of its last turn if the request simply continues it."""
+        """Open the request's conversation. If the request only continues it, also load the state of its last turn."""
         conversations, request = self._service.conversations, self._request
         found = self._conversation = conversations.open(request.messages, self._owner)
         state = conversations.take_state(found, request.model)
@@ -507,7 +507,7 @@ class LiveRun:
         conversations.close(conversation, messages, self._owner, self._state_for_next_turn())
 
     def _state_for_next_turn(self) -> ConversationState | None:
-        """Return the state from which the next turn can continue, or None if there is none or an attempt failed."""
+        """Return the state from which the next turn can continue; None if there is none, or if an attempt failed."""
         machine = self._attempt.machine if self._attempt is not None else None
         checkpoint = machine.continuation if machine is not None and not self._has_retried else None
         if machine is None or checkpoint is None or self._service.settings.history != "blobs":

@@ -17,14 +17,14 @@ from tieline.wire.cursor.run.query_replies import QuerySettings
 
 @dataclass(frozen=True, slots=True)
 class RunServices:
-    """The services and settings of all runs: the account, transports, id generators, and facts about this machine."""
+    """The services and settings that all runs share: account, transports, id generators, facts about this machine."""
 
     name: str
     account: Account
     open_pipe: Callable[[Transport, str, AttemptIds], Pipe]
     transport: Callable[[], Transport]
     changed_to: Callable[[Transport], None]
-    """Called with the new transport when a run had to change it, so that the next run begins with that transport."""
+    """Called when a run has changed to another transport, so that the next run begins with that transport."""
     mint_call: Callable[[], str]
     mint_id: Callable[[], str]
     mint_leg: Callable[[], str]
@@ -38,10 +38,10 @@ class RunServices:
     """Returns the model with this name, or None if it is unknown."""
     schemas: SchemaCache = field(default_factory=new_schema_cache)
     is_fixed: bool = False
-    """Whether the user has set the transport, so that it is never changed."""
+    """Whether the user chose the transport. If so, it is never changed."""
     stall_after: float = 120.0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def recovery(self, transport: Transport) -> Recovery:
-        """Return the object that decides about the retries of a new leg. The leg begins with this transport."""
+        """Return the object that decides about the retries of a new leg. The leg begins with `transport`."""
         return Recovery(transport, is_fixed=self.is_fixed, clock=self.clock)

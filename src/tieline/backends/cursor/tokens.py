@@ -1,6 +1,6 @@
-"""A Cursor login as a value: its tokens, and the claims in them.
+"""The tokens of a Cursor login, and the claims in them.
 
-Access tokens are JWTs. They are decoded but not verified; only the service can do that.
+Access tokens are JWTs. They are decoded, but not verified: only the service can verify them.
 """
 
 import base64
@@ -14,11 +14,11 @@ import msgspec
 from tieline.model.content import Value
 
 OPAQUE_LIFE = 3600.0
-"""How long a token without a known expiry time counts as valid, in seconds."""
+"""Seconds for which a renewable token without a known expiry time counts as valid."""
 
 MAX_TOKEN = 16 * 1024
 LATEST = 4e9
-"""Later expiry times (after 2096) are ignored."""
+"""Latest plausible expiry time, in the year 2096. Later times are treated as unknown."""
 
 Origin = Literal["browser", "import", "key", "fixed"]
 
@@ -52,7 +52,7 @@ class LoginTokens(Value):
 
     @property
     def is_renewable(self) -> bool:
-        """Whether another access token can be obtained."""
+        """Whether a new access token can be obtained when this one expires."""
         return bool(self.refresh or self.api_key)
 
 
@@ -65,7 +65,7 @@ class Claims(NamedTuple):
 
 
 def bare(token: str) -> str:
-    """Return a token without surrounding white space and without the account id that some programs put in front."""
+    """Return a token without surrounding white space and without the account id that some programs put before it."""
     token = token.strip()
     for separator in ("::", "%3A%3A", "%3a%3a"):
         token = token.rpartition(separator)[2]
@@ -73,7 +73,7 @@ def bare(token: str) -> str:
 
 
 def owner_of(token: str) -> str:
-    """Return a string that identifies the account of a token."""
+    """Return a string that identifies the account to which a token belongs."""
     return read_claims(token).subject or token
 
 
@@ -104,7 +104,7 @@ def expiry(tokens: LoginTokens) -> float:
 
 
 def describe(tokens: LoginTokens, now: float) -> str:
-    """Describe a login for the user in a few lines: the account, the kind of login, the expiry of the token."""
+    """Return a description of a login for the user: the account, the kind of login, and when the token expires."""
     claims = read_claims(tokens.access)
     names = [name for name in (claims.email, claims.subject) if name]
     account = f"{names[0]} ({names[1]})" if len(names) == 2 else "".join(names) or "unknown, the token does not say"

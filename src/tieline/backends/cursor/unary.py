@@ -1,4 +1,4 @@
-"""Unary calls to Cursor's service: the lists of models, the service's configuration, the account's privacy mode."""
+"""Unary calls to Cursor's service. They return the lists of models, the configuration, and the privacy mode."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,7 +23,7 @@ PRIVACY = "/aiserver.v1.DashboardService/GetUserPrivacyMode"
 
 MAX_RESPONSE = 16 * 1024 * 1024
 CONFIG_WAIT = 5.0
-"""Time limit for the configuration, in seconds. It is short, because the configuration is optional."""
+"""Seconds to wait for the configuration. The limit is low, because a run can do without the configuration."""
 
 _ASK_FOR_PARAMETERS = aiserver.AvailableModelsRequest(use_model_parameters=True, do_not_use_markdown=True)
 _ASK_FOR_PRIVACY = bytes.fromhex("0801")
@@ -34,7 +34,7 @@ class ServerConfig(NamedTuple):
 
     transport: Transport | None = None
     private: Origin | None = None
-    """The host for runs of accounts in privacy mode; `public` is the host for other accounts."""
+    """The host for accounts in privacy mode; `public` is the host for other accounts."""
     public: Origin | None = None
     privacy: int | None = None
 
@@ -61,7 +61,7 @@ class UnaryClient:
         self._timeouts = timeouts
 
     async def models(self) -> list[CursorModel]:
-        """Return the models of the account, with details from the catalogue. Raise GatewayError if the call fails."""
+        """Return the account's models with details from the service's catalogue. Raise GatewayError if a call fails."""
         usable = read_usable(await self._call(USABLE))
         try:
             catalogue = read_catalogue(await self._call(CATALOGUE, _ASK_FOR_PARAMETERS.SerializeToString()))
@@ -70,7 +70,7 @@ class UnaryClient:
         return combine(usable, catalogue)
 
     async def config(self, *, wants_privacy: bool) -> ServerConfig:
-        """Return the service's configuration, with the account's privacy mode if `wants_privacy` is true.
+        """Return the service's configuration. If `wants_privacy` is true, include the account's privacy mode.
 
         Raise GatewayError if the call fails.
         """

@@ -14,7 +14,7 @@ from tieline.wire.shared.conversations import ConversationCache
 
 VERSION = "2023-06-01"
 REMOVED_BETAS = ("message-threads-",)
-"""Prefixes of betas that change the meaning of a request in a way the gateway does not support."""
+"""Prefixes of beta flags that are not forwarded, because they change requests in ways that are not supported."""
 
 
 def anthropic_codec(

@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions and Responses APIs, and any server that implements one of them."""
+"""The backend for OpenAI's Chat Completions and Responses APIs, and for any server that implements one of them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -17,13 +17,13 @@ from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.spelling import BuiltRequest
 
 MAX_MODELS = 1000
-"""The most models without encrypted reasoning that are remembered."""
+"""Maximum number of models that are remembered for their lack of encrypted reasoning."""
 
 
 def openai_codec(
     headers: Headers, dialect: openai_chat.Dialect, conversations: ConversationCache | None = None
 ) -> Codec:
-    """Return the codec for Chat Completions of one upstream."""
+    """Return the codec for the Chat Completions API of one upstream."""
     return Codec(
         protocol=openai_chat.PROTOCOL,
         headers=headers,
@@ -37,7 +37,7 @@ def openai_codec(
 def responses_codec(
     headers: Headers, dialect: openai_responses.Dialect, conversations: ConversationCache | None = None
 ) -> Codec:
-    """Return the codec for Responses of one upstream."""
+    """Return the codec for the Responses API of one upstream."""
     requests = _ResponsesRequests(dialect, conversations)
     return Codec(
         protocol=openai_responses.PROTOCOL,
@@ -58,7 +58,7 @@ _MODEL = msgspec.json.Decoder(_Model)
 
 
 class _ResponsesRequests:
-    """Builds requests for Responses, and remembers which models have no encrypted reasoning."""
+    """Builds requests for the Responses API, and remembers which models do not support encrypted reasoning."""
 
     def __init__(self, dialect: openai_responses.Dialect, conversations: ConversationCache | None) -> None:
         self._dialect = dialect
@@ -83,9 +83,9 @@ def headers_for(key: str | None, extra: Headers) -> Headers:
 
 
 class OpenAIBackend(ReplayBackend):
-    """Starts runs on one OpenAI-like upstream, which may have other endpoints below the same base address.
+    """Backend for one OpenAI-like upstream. Requests to other endpoints below the same base address can be forwarded.
 
-    `responses` is its Responses API, if requests of that protocol go there and all others to `upstream`.
+    If `responses` is set, requests of the Responses protocol are sent there, and all other requests to `upstream`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Requests to an upstream that are not legs: its list of models, token counts, and forwarded requests."""
+"""Requests to an upstream that are not legs: for its list of models, for token counts, and forwarded requests."""
 
 import asyncio
 
@@ -58,7 +58,7 @@ class ForwardedAnswer:
             raise LegFailed(pipe_failed(self._name, error)) from error
 
     def close(self) -> None:
-        """Discard the rest of the answer."""
+        """Close the answer and discard any part of the body that has not been read."""
         self._response.close()
 
 

@@ -11,7 +11,7 @@ from tieline.wire.shared.http_errors import excerpt
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAX_REDIRECTS = 3
 _FOLLOWED = REDIRECTS - {303}
-"""The redirects that may be followed. 303 is not among them, because it asks for a GET instead of the same request."""
+"""Statuses of redirects that may be followed. 303 is excluded: it asks for a GET instead of the same request."""
 
 
 async def follow(

@@ -1,9 +1,10 @@
 """Runs for stateless HTTP APIs: every leg posts the whole history.
 
-A leg can be retried only while the client has seen nothing of it. So the first events are held until one of them is
-visible to the client, and a failure up to that point leads to another attempt or to a status code. An answer that does
-not stream becomes visible at its end. In a stream, text and thinking are visible as they arrive. So is a call, if the
-client accepts arguments in increments; otherwise it becomes visible when another event follows or the leg ends.
+A leg can be retried only while the client has seen nothing of it. Therefore the first events are held until one of them
+would be visible to the client. A failure before that point leads to another attempt, or is reported as a status code.
+An answer that is not streamed becomes visible at its end. In a stream, text and thinking become visible as they arrive.
+So do the arguments of a call, if the client accepts them in increments. Otherwise, a call becomes visible when another
+event follows it or the leg ends.
 """
 
 import asyncio
@@ -42,7 +43,7 @@ log = logging.getLogger("tieline.upstream")
 
 _NONE: frozenset[str] = frozenset()
 _INVISIBLE = frozenset((Started, Usage, Note))
-"""Events that contain nothing of the answer itself, so that a retry is still possible after them."""
+"""Events that contain no part of the answer. A retry is still possible after them."""
 _CALL_EVENTS = frozenset((PartDelta, PartEnd))
 _ENDINGS = frozenset((Finished, Failed))
 _STREAM = b"text/event-stream"
@@ -51,8 +52,8 @@ _STREAM = b"text/event-stream"
 class ReplayRun:
     """A run with a stateless API. Its only state is the history.
 
-    Calls are pending only if the gateway answered some calls of a leg and the client has to answer the others. The run
-    keeps the gateway's results until the client's results have arrived.
+    Calls are pending only if the gateway has executed some calls of a leg and the client has to execute the others. The
+    run keeps the gateway's results until the client's results have arrived.
     """
 
     __slots__ = ("_leg", "_reply", "_request", "_results", "_upstream", "pending")
@@ -77,10 +78,10 @@ class ReplayRun:
         request: Request | None = None,
         words: str = "",
     ) -> None:
-        """Append the reply and the results of its calls to the history, once all results have been submitted.
+        """Submit results. Once every call has a result, append the reply and the results to the history.
 
-        The tools of `request` replace the current ones. Its history is ignored, because it lacks the calls that the
-        gateway answered.
+        The tools of `request` replace the current ones. Its history is ignored, because it lacks the calls that
+        the gateway executed.
         """
         if request is not None:
             self._request = replace(self._request, tools=request.tools)
@@ -99,11 +100,11 @@ class ReplayRun:
         self._results = {}
 
     async def aclose(self) -> None:
-        """Do nothing: a run holds no resources between legs."""
+        """Do nothing: the run holds no resources between legs."""
 
 
 class ReplayBackend:
-    """Backend for one stateless API. `listing` is the path of its list of models, unless `models` names them."""
+    """Backend for one stateless API. `models` are its models; if empty, they are requested from the path `listing`."""
 
     is_agent = False
     reads_options = False
@@ -131,7 +132,7 @@ class ReplayBackend:
         return None
 
     async def aclose(self) -> None:
-        """Do nothing: the HTTP client is shared, and closed by its owner."""
+        """Do nothing: the HTTP client is shared and is closed by its owner."""
 
 
 class ReplayLeg:
@@ -158,15 +159,15 @@ class ReplayLeg:
         self._request = request
         self._reply = reply
         self.meta: Meta = NO_META
-        """The provider's state for the whole reply, to be sent back with it. Each part may also have a state."""
+        """The provider's state for the whole reply, to be sent back with the reply. Each part may also have a state."""
         self._built: BuiltRequest | None = None
         self._response: HttpResponse | None = None
         self._reader: Reader | None = None
         self._hides_calls = not request.incremental_calls
         self._in_call = False
-        """Whether the open part is a call that the client does not see yet."""
+        """Whether the part being received is a call that is not visible to the client until it is complete."""
         self.notes: Sequence[Note] = ()
-        """Notes about changes to the request and omissions from it. They are known once the request has been built."""
+        """Notes about what was changed in the request or left out of it; empty until the request has been built."""
 
     def __aiter__(self) -> Self:
         return self
@@ -195,7 +196,7 @@ class ReplayLeg:
         self._close()
 
     def _close(self) -> None:
-        """Release the connection. An incomplete answer is abandoned."""
+        """Close the response. If the answer is incomplete, the rest of it is discarded."""
         if self._response is not None:
             self._response.close()
 
@@ -231,8 +232,8 @@ class ReplayLeg:
     async def _beginning(self, response: HttpResponse, built: BuiltRequest) -> list[Event]:
         """Return the first events of an answer, or all of them if it does not stream.
 
-        The answer decides whether it streams, not the request: some upstreams cannot stream, some always do, and some
-        send no content type or a wrong one.
+        Whether the answer streams is decided by its content, not by the request: some upstreams cannot stream, some
+        always do, and some send no content type or a wrong one.
         """
         upstream, model = self._upstream, self._request.model
         keep_source = self._request.protocol == upstream.codec.protocol
@@ -258,7 +259,7 @@ class ReplayLeg:
         return (reader.feed(first) if first else []) or await self._more()
 
     def _is_invisible(self, events: list[Event], start: int) -> bool:
-        """Return whether none of the events from `start` on are visible to the client, and more events follow."""
+        """Return whether the client sees none of the events from index `start` on, and the leg has not ended."""
         if not events or type(events[-1]) in _ENDINGS:
             return False
         if not self._request.stream:
@@ -293,7 +294,7 @@ class ReplayLeg:
         return reader.close()
 
     async def _retry(self, built: BuiltRequest, first: list[Event]) -> tuple[list[Event], tuple[Note, ...]]:
-        """Retry until the client sees something or the failure is final; also return the notes to emit."""
+        """Retry until an event is visible to the client or the failure is final. Return the events and the notes."""
         notes: tuple[Note, ...] = ()
         attempts = 1
         while type(failed := first[-1]) is Failed:
@@ -322,7 +323,10 @@ class ReplayLeg:
         return await self._attempt(built)
 
     def _recovered(self, built: BuiltRequest, failed: Failed) -> BuiltRequest | None:
-        """Return the request without what the upstream rejected, if that was the problem. It is no retry."""
+        """Return the request without the content that the upstream rejected; None if the failure has another cause.
+
+        Sending the changed request does not count as a retry.
+        """
         recover = self._upstream.codec.recover
         recovered = None if recover is None else recover(built, failed)
         if recovered is not None:
@@ -330,7 +334,7 @@ class ReplayLeg:
         return recovered
 
     async def _substituted(self, substitute: Substitute) -> tuple[BuiltRequest, list[Event]]:
-        """Send the request to the other API of the same server. If that one exists, it is used from now on."""
+        """Send the request to another API of the same server. If that API exists, use it for all further requests."""
         name, path = self._upstream.name, self._upstream.path
         self._upstream = substitute.upstream
         built = self._upstream.codec.build(self._request)

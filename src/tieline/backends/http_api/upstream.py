@@ -15,7 +15,7 @@ from tieline.wire.shared.spelling import BuiltRequest, ToolNames
 REPLY_LIMIT = 64 * 1024 * 1024
 ERROR_LIMIT = 256 * 1024
 FIRST_BACK_OFF = 0.5
-"""Seconds before the first retry; doubled for each further retry."""
+"""Seconds to wait before the first retry. The delay is doubled for each further retry."""
 RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 """HTTP statuses after which a request is retried."""
 
@@ -39,7 +39,7 @@ class MakeReader(Protocol):
 
 
 class ReadReply(Protocol):
-    """Translates the body of an answer that does not stream into events."""
+    """Translates the body of an answer that is not streamed into events."""
 
     def __call__(
         self, body: bytes, tool_names: ToolNames, *, fallback_id: str, model: str, keep_source: bool
@@ -48,24 +48,24 @@ class ReadReply(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """The client role of a protocol, configured for one upstream."""
+    """The client side of a protocol, configured for one upstream: builds requests and reads answers."""
 
     protocol: str
     headers: Headers = field(repr=False)
-    """The headers of every request. They may contain an API key."""
+    """The headers to send with every request. They may contain an API key."""
     build: Callable[[Request], BuiltRequest]
     reader: MakeReader
     read_reply: ReadReply
     read_error: Callable[[int, bytes, Headers], Failed]
     recover: Callable[[BuiltRequest, Failed], BuiltRequest | None] | None = None
-    """Returns a request without what the upstream rejected, if it can be sent without; None for any other failure. A
-    request that it returned is not changed again for the same failure."""
+    """Called with a failed request. If the upstream rejected content that can be omitted, returns the request without
+    this content; otherwise None. A request is not changed twice for the same failure."""
     client_headers: Callable[[Request], Headers] | None = None
-    """Returns the headers to forward from a client that uses the same protocol; None if no headers are forwarded."""
+    """Returns the headers to forward if the client uses the same protocol. If None, no headers are forwarded."""
     read_models: Callable[[bytes], list[ModelInfo]] = read_models
 
     def headers_for(self, request: Request) -> Headers:
-        """Return the headers with which a request is sent to the upstream."""
+        """Return the headers to send to the upstream with this request."""
         if self.client_headers is None or request.protocol != self.protocol:
             return self.headers
         return (*self.headers, *self.client_headers(request))
@@ -73,13 +73,13 @@ class Codec:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a request is retried, and the longest wait before a retry in seconds."""
+    """Maximum number of retries of a request, and the longest wait before a retry in seconds."""
 
     retries: int = 2
     longest_wait: float = 20.0
 
     def delay(self, failed: Failed, attempts: int) -> float | None:
-        """Return how many seconds to wait after this many failed attempts, or None if the failure is final."""
+        """Return the seconds to wait before a retry, or None to give up. `attempts` is how many have failed."""
         if failed.status not in RETRIED or failed.code == "upstream_timeout":
             return None
         if attempts > self.retries or NOT_RETRYABLE in failed.headers:
@@ -89,10 +89,10 @@ class RetryPolicy:
 
 
 class ForwardedHeaders(dict[bytes, str]):
-    """Maps the name of an upstream's header to the name under which clients receive it; "" if they do not receive it.
+    """Maps the name of an upstream's header to the name under which it is forwarded to clients, or to "" if it is not.
 
-    Clients receive the request id under the same name for all upstreams. The result for a name that is not in FORWARDED
-    is cached.
+    Clients receive the request id as `request-id`, whatever the upstream calls it. Results for names that are not in
+    FORWARDED are cached.
     """
 
     MAX_NAMES = 1000
@@ -110,7 +110,7 @@ class ForwardedHeaders(dict[bytes, str]):
 
 @dataclass(slots=True)
 class Substitute:
-    """Another API of the same server, which is used if the first one does not exist there."""
+    """Another API of the same server, to be used if the server does not have the first one."""
 
     upstream: "Upstream"
     is_used: bool = False
@@ -129,11 +129,11 @@ class Upstream:
     timeouts: Timeouts
     retry_policy: RetryPolicy
     key_source: str = ""
-    """The variable or file that contains the upstream's key, for error messages. Empty if there is no key."""
+    """The environment variable or file with the upstream's key, for error messages. Empty if there is no key."""
     forwarded: ForwardedHeaders = field(default_factory=ForwardedHeaders)
     substitute: Substitute | None = None
 
     @property
     def current(self) -> "Upstream":
-        """This API, or its substitute if this one turned out not to exist."""
+        """This API, or its substitute if the server turned out not to have this API."""
         return self if self.substitute is None or not self.substitute.is_used else self.substitute.upstream

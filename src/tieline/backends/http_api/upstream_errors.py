@@ -1,4 +1,4 @@
-"""Converts an upstream's failures (error responses, broken connections, web pages) into those that clients see."""
+"""Converts an upstream's failures (error responses, broken connections, web pages) into failures for clients."""
 
 from msgspec.structs import replace
 
@@ -10,14 +10,14 @@ from tieline.wire.shared.http_errors import excerpt
 
 UNREACHABLE = "upstream_unreachable"
 _TRANSIENT_4XX = frozenset({408, 409})
-"""Client errors after which a retry can succeed."""
+"""HTTP statuses for client errors after which a retry can succeed."""
 _MISSING_CODES = (None, "404", "405", "not_found")
-"""The codes of errors about an address that does not exist; most servers give none."""
+"""Codes of errors about an address that does not exist. Most servers send no code (None)."""
 _FINAL_KINDS = frozenset[ErrorKind](("bad_request", "unauthorized", "billing", "forbidden", "not_found", "too_large"))
 
 
 def error_response(upstream: Upstream, response: HttpResponse, body: bytes) -> Failed:
-    """Return the failure for an error response. It names the upstream and says whether a retry is useless.
+    """Return the failure to report for an error response. It names the upstream and says if a retry is useless.
 
     The upstream's key belongs to the gateway, so the message must not sound as if the client's own key were wrong.
     """
@@ -39,7 +39,7 @@ def _message(upstream: Upstream, failed: Failed) -> str:
 
 
 def pipe_failed(name: str, error: PipeError) -> Failed:
-    """Return the failure for a broken connection. It is never the client's fault, so the status is never 4xx."""
+    """Return the failure to report for a connection error. The client did not cause it, so the status is never 4xx."""
     kind: ErrorKind = "upstream"
     status, code = 502, UNREACHABLE if error.phase == "connect" else "upstream_broken"
     if error.reason == "timeout":
@@ -50,19 +50,19 @@ def pipe_failed(name: str, error: PipeError) -> Failed:
 
 
 def is_missing(failed: Failed) -> bool:
-    """Return whether the address of an API may not exist. A missing model has the same status, but mostly a code."""
+    """Return whether the API itself may be missing. A missing model has the same status, but usually also a code."""
     return failed.status in (404, 405) and failed.code in _MISSING_CODES
 
 
 def web_page(upstream: Upstream, data: bytes) -> Failed:
-    """Return the failure for an answer that is a web page. `data` is the beginning of the page."""
+    """Return the failure to report for an answer that is a web page. `data` is the beginning of the page."""
     title = excerpt(data.decode("utf-8", "replace"))
     message = f"Upstream `{upstream.name}` answered {upstream.path} with a web page ({title}). Is its `base_url` right?"
     return Failed(kind="upstream", status=502, code="upstream_not_an_api", message=message, headers=(NOT_RETRYABLE,))
 
 
 def final(failed: Failed) -> Failed:
-    """Return a failure that is not retried. If the upstream is unreachable, tell the client not to retry either."""
+    """Return the failure to report after the last attempt. If the upstream is unreachable, clients must not retry."""
     if failed.code != UNREACHABLE:
         return failed
     return replace(failed, headers=(*failed.headers, NOT_RETRYABLE))
