@@ -66,7 +66,7 @@ Connect a client of Cursor to it (any key will do), or this gateway:
 
 
 def perform(options: argparse.Namespace) -> int:
-    """Run the chosen command and return its exit status. An error is printed as one line that says what to do."""
+    """Run the command in `options` and return its exit status. Print an error as one line that says how to fix it."""
     try:
         return _COMMANDS[options.command](options)
     except ConfigError as error:
@@ -83,15 +83,15 @@ def _warn(text: str) -> None:
 
 
 def _source(options: argparse.Namespace) -> ConfigFile | None:
-    """Find and read the configuration file. Return None if there is none."""
+    """Find and read the configuration file. Return None if no file is found."""
     finder = ConfigFinder(user_folder(_environment()), agree=agree, warn=_warn)
     return finder.find(options.config, _here())
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment variables. Relative folders are removed from PATH.
+    """Return the environment variables, with PATH reduced to absolute folders.
 
-    Through such a folder, a program in the working directory could run by accident.
+    With a relative folder in PATH, a program in the working directory could be run by accident.
     """
     env = dict(os.environ)
     if "PATH" in env:
@@ -226,7 +226,7 @@ def _say_where(sim: "CursorSim") -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    """Check the configuration, and whether its upstreams answer. If a file is named, check only that file."""
+    """Check the configuration and whether its upstreams answer. If the user names a file, check only that file."""
     source = read_config_file(options.file) if options.file is not None else _source(options)
     config = load_config(source, _environment())
     app = build(config, _environment())

@@ -1,4 +1,4 @@
-"""The command `tieline`: its subcommands and options. The module `commands` runs them; it is imported on demand."""
+"""The subcommands and options of `tieline`. The module `commands`, which runs them, is imported only when needed."""
 
 import argparse
 import os
@@ -35,7 +35,7 @@ configuration files is used: --config FILE, ./tieline.toml if you trust it
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `tieline` with these arguments, by default those of the process, and return the exit status."""
+    """Run `tieline` and return the exit status. By default, `arguments` are those of the process."""
     options = _parser().parse_args(arguments)
     try:
         return perform(options)

@@ -1,7 +1,7 @@
 """The command `tieline trust`, and the prompt that asks whether to trust a configuration file.
 
-Each setting of an untrusted file is shown on one line, with control characters escaped, so that it can neither control
-the terminal nor look like a message from Tieline.
+Each setting of an untrusted file is shown on one line, with control characters escaped. A setting can therefore neither
+control the terminal nor look like a message from Tieline.
 """
 
 import argparse
@@ -46,7 +46,7 @@ ORDER = (
     "Programs that are started",
     "What models may do on this machine",
 )
-"""The groups of settings as shown. The most dangerous settings come last, so that they stay visible near the prompt."""
+"""The groups of settings in the order shown. The most dangerous ones come last, so that they are near the prompt."""
 
 REMARKS: Mapping[tuple[str, str], str] = {
     ("tools", "yolo"): "models do everything without asking",
@@ -91,7 +91,7 @@ def _line(keys: Keys, value: Any) -> str:
 def _shown(keys: Keys, value: Any) -> str:
     """Return the value of a setting on one line. Values of HTTP headers are hidden, because they are often secrets.
 
-    Environment variables of programs are shown, because they can make a harmless command load other code.
+    Environment variables for programs are shown, because they can make a harmless command run other code.
     """
     if "headers" in keys[1:-1]:
         return "(not shown)"
@@ -104,7 +104,7 @@ def _headline(path: Path) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """Return a path on one line, safe to print to a terminal."""
+    """Return a path as one line that is safe to print on a terminal."""
     return visible(str(path)).replace("\n", "\\n").encode("utf-8", "backslashreplace").decode()
 
 
@@ -132,7 +132,7 @@ def agree(untrusted: Untrusted) -> bool:
 
 
 def _typed_yes(question: str) -> bool:
-    """Ask on the terminal, and return whether the user typed yes. Earlier input is discarded."""
+    """Ask a question on the terminal, and return whether the user typed yes. Input typed before is discarded."""
     termios.tcflush(sys.stdin, termios.TCIFLUSH)
     sys.stderr.write(question)
     sys.stderr.flush()

@@ -21,14 +21,14 @@ from tieline.model.events import Failed
 
 KEY_BYTES = 32
 MIN_KEY = 20
-"""Characters that a key must have: anyone on the internet can try to guess it."""
+"""Minimum length of a key in characters. It is high, because anyone on the internet can try to guess the key."""
 REQUESTS_PER_MINUTE = 60
 MAX_NAMES = 30
-"""Models that are listed at the start."""
+"""Maximum number of models that are listed when the tunnel opens."""
 MAX_SHOWN = 60
-"""Characters of a model name or path that are shown."""
+"""Maximum number of characters of a model name or path that are shown."""
 MAX_ADDRESS = 45
-"""Characters of an IPv6 address in its longest form."""
+"""Maximum number of characters of a client's address that are shown: the length of the longest IPv6 address."""
 
 OPENED = """\
 Cursor can reach this gateway until you stop this command (Ctrl-C).
@@ -62,7 +62,7 @@ def run(
     say: Callable[[str], None],
     warn: Callable[[str], None],
 ) -> int:
-    """Run a tunnel until interrupted, and return the exit status. `warn` prints an error."""
+    """Run a tunnel until the user stops it, and return the exit status. `say` prints a message, `warn` an error."""
     program, path = find_program(options.program, env)
     key, shown_key = _key(options, config, env)
     if options.tools:
@@ -94,7 +94,7 @@ def run(
 
 
 def _key(options: argparse.Namespace, config: Config, env: Mapping[str, str]) -> tuple[NamedKey, str]:
-    """Return the key of the tunnel, and the text to show for it."""
+    """Return the key for clients of the tunnel, and a text that tells the user which key it is."""
     if options.key_env is None:
         value = shown = f"sk-tieline-{secrets.token_urlsafe(KEY_BYTES)}"
     else:
@@ -117,7 +117,7 @@ def _key(options: argparse.Namespace, config: Config, env: Mapping[str, str]) ->
 
 
 def _opened(opened: OpenTunnel, key: NamedKey, shown_key: str) -> str:
-    """Return the text with everything that has to be entered in Cursor."""
+    """Return the text that tells the user what to enter in Cursor's settings."""
     names = [f"  {one_line(name)}" for name in opened.models[:MAX_NAMES]]
     if len(opened.models) > MAX_NAMES:
         names.append(f"  … and {len(opened.models) - MAX_NAMES} more; `tieline models` lists all")
@@ -126,9 +126,9 @@ def _opened(opened: OpenTunnel, key: NamedKey, shown_key: str) -> str:
 
 
 class UsageLog:
-    """Prints a line for each request without the key, and counts them. `clock` returns Unix time.
+    """Counts the requests through the tunnel and prints a line for each, with `key` hidden. `clock` returns Unix time.
 
-    Of refused requests, at most one per second is printed, because anyone can send them.
+    Anyone can send requests that are refused, so at most one of them is printed per second.
     """
 
     def __init__(self, say: Callable[[str], None], clock: Callable[[], float], key: str) -> None:
@@ -143,12 +143,12 @@ class UsageLog:
         self._tokens_out = 0
 
     def watch(self, event: BusEvent) -> None:
-        """Print a leg that has ended."""
+        """Count and print a leg that has ended. Ignore all other events."""
         if isinstance(event, LegChanged) and event.record.duration is not None:
             self._leg_ended(event.record)
 
     def observe(self, exchange: Exchange, error: GatewayError | None) -> None:
-        """Print a request that did not reach a model: a list of models, or one that was refused."""
+        """Print a request that was not sent to a model: a refused request, or a request for a list of models."""
         if error is not None:
             self._refused += 1
             now = self._clock()
@@ -159,7 +159,7 @@ class UsageLog:
             self._line(f"GET {exchange.path}", "200")
 
     def summary(self) -> str:
-        """Return the counts of all requests so far."""
+        """Return a line with the number of requests and tokens so far."""
         failed = f" ({self._failed} failed)" if self._failed else ""
         refused = f", {self._refused} refused" if self._refused else ""
         return f"{self._requests} requests{failed}{refused}, {self._tokens_in} tokens in, {self._tokens_out} out."
@@ -185,6 +185,6 @@ class UsageLog:
 
 
 def _sender(exchange: Exchange) -> str:
-    """Return the address that a request came from, as the tunnel program reports it."""
+    """Return the address of the client that sent a request, as reported by the tunnel program; empty if unknown."""
     named = exchange.header(b"cf-connecting-ip") or exchange.header(b"x-forwarded-for")
     return f"  from {one_line(named[:MAX_ADDRESS])}" if named else ""

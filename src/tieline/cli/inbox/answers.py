@@ -1,4 +1,4 @@
-"""Turns the arguments of `tieline inbox` into an answer to an inbox item. Raises BadRequest if they do not fit."""
+"""Converts the arguments of `tieline inbox` to an answer. Raises BadRequest if they do not fit the inbox item."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ NO = frozenset(("n", "no", "false", "0"))
 
 
 def find(items: Sequence[PendingItem], given: str) -> PendingItem:
-    """Return the item whose id is `given`, or else the only item whose id starts with `given`."""
+    """Return the item with the id `given`, or else the item whose id starts with `given`, if there is exactly one."""
     found = [item for item in items if item.id == given] or [item for item in items if item.id.startswith(given)]
     if len(found) == 1:
         return found[0]
@@ -54,7 +54,7 @@ def allow_always(content: InboxItem) -> Answer:
 def refuse(content: InboxItem, words: str = "") -> Answer:
     """Return the answer that denies an action, rejects a plan or declines a question.
 
-    `words` are the reason or the feedback.
+    `words` are the user's reason or feedback.
     """
     match content:
         case Approval():
@@ -67,7 +67,7 @@ def refuse(content: InboxItem, words: str = "") -> Answer:
 
 
 def choose_option(content: PlanReview, given: str) -> ReviewAnswer:
-    """Return the answer that chooses one of the options of a plan. `given` is the id of the option."""
+    """Return the answer to a plan review that chooses the option with the id `given`."""
     option = next((option for option in content.options if option.id == given), None)
     if option is None:
         known = ", ".join(option.id for option in content.options)
@@ -76,9 +76,9 @@ def choose_option(content: PlanReview, given: str) -> ReviewAnswer:
 
 
 def fill_in(content: InboxItem, given: Sequence[str]) -> Answer:
-    """Return the answer with the values in `given`, each in the form NAME=VALUE.
+    """Return the answer that fills in the fields of an item. Each string in `given` has the form NAME=VALUE.
 
-    If the item has only one field, its name can be omitted.
+    If the item has only one field, NAME= can be omitted.
     """
     match content:
         case Approval():
@@ -108,7 +108,7 @@ def _find_option(content: Approval, kind: OptionKind) -> str | None:
 def _parse_pairs(given: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     """Parse NAME=VALUE pairs. Join values of the same name with commas.
 
-    If `names` contains only one name, a text without a name is the value for that name.
+    If `names` contains only one name, that name can be omitted.
     """
     named: dict[str, str] = {}
     for text in given:
@@ -154,7 +154,7 @@ def _parse_number(field: Field, text: str) -> int | float:
 
 
 def _parse_choice(field: Field, text: str) -> str:
-    """Return the id of the option whose id or label is `text`, ignoring case. If there is none, return `text`."""
+    """Return the id of the field's option whose id or label is `text` (ignoring case), or `text` if there is none."""
     word = text.strip().lower()
     meant = (option.id for option in field.options if word in (option.id.lower(), option.label.lower()))
     return text if any(option.id == text for option in field.options) else next(meant, text)

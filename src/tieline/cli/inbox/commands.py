@@ -110,7 +110,7 @@ async def _watch(remote: RemoteInbox, say: Say, clock: Clock) -> None:
 def _typed(stream: int, watch: InboxWatch, tasks: Tasks, stop: Callable[[], object]) -> None:
     """Read a typed line and pass it to `watch`. At the end of input, call `stop`.
 
-    A terminal delivers one complete line per read.
+    One read is enough, because a terminal delivers one complete line at a time.
     """
     data = os.read(stream, 65536)
     if not data:

@@ -1,4 +1,4 @@
-"""Formats inbox items for a terminal: the exact command or change, the requester, and the commands to answer with.
+"""Formats inbox items for a terminal: the exact command or change, who asks for it, and the commands to answer with.
 
 Text from models and clients is escaped and indented, so that it cannot look like a message from Tieline.
 """
@@ -33,7 +33,7 @@ def format_items(items: Sequence[PendingItem], now: float) -> str:
 
 
 def format_item(item: PendingItem, now: float, *, most: int | None = None) -> str:
-    """Format one item: id and title, requester, details, and the commands that answer it.
+    """Format one item: id and title, who asks, details, and the commands to answer with.
 
     `most` limits the number of lines with details.
     """
@@ -54,7 +54,7 @@ def headline(item: PendingItem) -> str:
 
 
 def time_left(item: PendingItem, now: float) -> str:
-    """Return a text that says how much longer an item waits."""
+    """Return a text that says how much time is left to answer an item."""
     if item.until is None:
         return "no time limit while the inbox is watched"
     seconds = max(0, round(item.until - now))
@@ -64,7 +64,7 @@ def time_left(item: PendingItem, now: float) -> str:
 def key_hint(content: InboxItem) -> str:
     """Return a hint that says what to type in `tieline inbox watch` to answer an item.
 
-    The hint is empty if the item has several fields and so cannot be answered with one line.
+    The hint is empty if the item has several fields: such an item cannot be answered with one line.
     """
     match content:
         case Approval():
@@ -168,7 +168,7 @@ def _option(option: Option) -> str:
 
 
 def _answer_commands(item: PendingItem) -> list[str]:
-    """Return the commands that answer an item."""
+    """Return the shell commands with which the user can answer an item."""
     command = "  tieline inbox"
     match item.content:
         case Approval():
@@ -194,7 +194,7 @@ def _named_option(option: Option) -> str:
 
 
 def _about(option: Option) -> str:
-    """Return the complete description of an option, because the user must be able to read everything they agree to."""
+    """Return the description of an option. It is not shortened: users must be able to read everything they agree to."""
     return _escaped(option.description or option.label)
 
 

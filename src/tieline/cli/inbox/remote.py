@@ -63,7 +63,7 @@ class RemoteInbox:
         return self._read(await self._request("GET", "/api/inbox"), _ItemList).items
 
     async def watch(self) -> AsyncGenerator[tuple[PendingItem, ...], None]:
-        """Yield all waiting items, first immediately and then after every change, until the gateway stops."""
+        """Yield all waiting items: once immediately, and again after every change until the gateway stops."""
         response = await self._send("GET", "/api/inbox/watch")
         reader = SseReader(LIMIT)
         try:

@@ -1,4 +1,4 @@
-"""The command `tieline inbox watch`: shows new items as they arrive and reads answers from the terminal."""
+"""The command `tieline inbox watch`: shows new items as they arrive, and reads the user's answers from the terminal."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -15,13 +15,13 @@ Decide = Callable[[str, Answer], Awaitable[None]]
 Changes = AsyncGenerator[tuple[PendingItem, ...], None]
 
 REACTION = 0.5
-"""Seconds after a new item appears during which typed lines are ignored, because they were meant for another item."""
+"""Typed lines are ignored for this many seconds after a new item appears: they were meant for an earlier item."""
 RECONNECT = 2.0
 RULE = "─" * 60
 
 
 class InboxWatch:
-    """Shows inbox items and takes answers. A typed line answers the oldest waiting item.
+    """Shows inbox items and processes typed lines. Each answers the oldest item that can be answered in one line.
 
     `decide` sends an answer to the gateway. `takes_keys` says whether the user can type.
     """
@@ -38,7 +38,7 @@ class InboxWatch:
         self._asked_at = 0.0
 
     def show(self, items: Sequence[PendingItem]) -> None:
-        """Print the items that are new, and say which earlier ones are no longer waiting."""
+        """Print the new items in `items`, and say which items shown earlier are no longer waiting."""
         now = {item.id: item for item in items if item.id not in self._answered}
         for item_id in self._waiting.keys() - now.keys() - self._answered:
             self._say(f"{item_id}  is no longer waiting.")
@@ -50,7 +50,7 @@ class InboxWatch:
         self._ask_next()
 
     async def take(self, typed: str) -> None:
-        """Answer the current item with a typed line, or explain why the line is not an answer."""
+        """Answer the current item with the line `typed`, or explain why the line is not a valid answer."""
         item = self._waiting.get(self._asked)
         typed = typed.strip()
         if item is None or not typed:
@@ -86,7 +86,7 @@ class InboxWatch:
 
 
 def _meant(content: InboxItem, typed: str) -> Answer | None:
-    """Return the answer that a typed line stands for, or None if it is not an answer."""
+    """Return the answer that a typed line expresses, or None if the line is not a valid answer."""
     if isinstance(content, Question):
         return answers.fill_in(content, [f"{content.fields[0].name}={typed}"])
     key, _, rest = typed.partition(" ")
@@ -104,9 +104,10 @@ def _meant(content: InboxItem, typed: str) -> Answer | None:
 
 
 async def follow(changes: Callable[[], Changes], watch: InboxWatch, say: Say, *, pause: float = RECONNECT) -> None:
-    """Show items until cancelled. `changes` connects to the gateway and yields the waiting items after each change.
+    """Show items until cancelled. `changes` connects to the gateway and yields all waiting items after each change.
 
-    Reconnect if the gateway restarts. Raise GatewayError if the first connection fails or the gateway rejects the key.
+    If the gateway restarts, reconnect after `pause` seconds. Raise GatewayError if the first connection fails or the
+    gateway rejects the key.
     """
     was_connected = is_lost = False
     while True:
