@@ -1,4 +1,4 @@
-"""Documents that clients asked the gateway to keep, such as answers: bounded, expiring, private to their owner.
+"""Documents that clients asked the gateway to keep, such as answers. Each is private to its owner, and expires.
 
-What a document contains is the business of the frontend that stores it.
+The archive does not interpret the content of documents; only the frontend that stores them does.
 """

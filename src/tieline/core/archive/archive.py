@@ -1,7 +1,7 @@
 """A bounded, persistent collection of documents, each private to its owner.
 
-Documents are written to the store in the background. A document that was put can be read at once, even if it has not
-been written yet. When the archive is full, the documents that were not used for the longest time are removed.
+Documents are written to the store in the background. They can be read at once, even before they have been written.
+When the archive is full, the least recently used documents are removed.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ SWEEP_INTERVAL = 3600.0
 
 
 class ArchiveLimits(NamedTuple):
-    """The bounds of an archive: bytes in total, bytes of one document, seconds until it expires, and their number.
+    """The limits of an archive: total bytes, bytes per document, seconds until a document expires, number of documents.
 
-    The number bounds the memory of the index, which has all documents; their content is in the store.
+    The number of documents is limited because the index of all documents is kept in memory.
     """
 
     total: int = 256 * MIB
@@ -52,16 +52,16 @@ class Archive:
         self._clock = clock
         self._limits = limits or ArchiveLimits()
         self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
-        """The documents, the least recently used first. Those of an earlier process are added by `_list`."""
+        """The known documents, the least recently used first. `_list` adds those that earlier processes stored."""
         self._is_listed = False
         self._unwritten: dict[str, bytes | None] = {}
-        """Changes that the store does not have yet, by the name of the document; None if it is to be removed."""
+        """Changes not yet written to the store, by the name of the document: its content, or None to remove it."""
         self._writer: asyncio.Task[None] | None = None
         self._size = 0
         self._swept_at = 0.0
 
     async def get(self, owner: str, document_id: str) -> bytes | None:
-        """Return a document; None if there is none with this id, if it has expired, or if it has another owner."""
+        """Return a document; None if there is no document with this id and owner, or if it has expired."""
         await self._list()
         key = _Key(owner, document_id)
         entry = self._entries.get(key)
@@ -78,7 +78,7 @@ class Archive:
     def touch(self, owner: str, document_id: str) -> bool:
         """Mark a document as used. Return False if `get` would not return it.
 
-        Documents of an earlier process are known only after the first `get`.
+        Documents stored by earlier processes are found only after the first call to `get` or `remove`.
         """
         key = _Key(owner, document_id)
         entry = self._entries.get(key)
@@ -109,13 +109,13 @@ class Archive:
         return not self._is_expired(entry)
 
     async def aclose(self) -> None:
-        """Wait until all changes are in the store."""
+        """Wait until all changes have been written to the store."""
         if self._writer is not None:
             await asyncio.wait([self._writer])
         await self._write()
 
     async def _list(self) -> None:
-        """Add the documents of an earlier process, unless that was done already."""
+        """Add the documents stored by earlier processes to the index. Do this only once."""
         if self._is_listed:
             return
         sizes = await self._store.sizes(self._shelf)
@@ -140,7 +140,7 @@ class Archive:
         self._size += entry.size
 
     def _make_room(self) -> None:
-        """Remove expired documents from time to time, and the least recently used ones while there are too many."""
+        """Remove the least recently used documents until the limits are met. From time to time, remove expired ones."""
         now = self._clock()
         if now - self._swept_at >= SWEEP_INTERVAL:
             self._swept_at = now
@@ -175,12 +175,12 @@ class Archive:
 
 
 def _name(key: _Key, entry: _Entry) -> str:
-    """Return the key of a document in the store. It contains everything that the archive has to know at start."""
+    """Return the name under which a document is stored. It contains all that the index needs, apart from the size."""
     return f"{key.owner}/{entry.created:.3f}/{key.id}"
 
 
 def _parsed(name: str, size: int) -> tuple[_Key, _Entry | None]:
-    """Return the key and the entry of a document from its key in the store; no entry if that is not one of ours."""
+    """Parse a name made by `_name` into the key and the entry of a document. The entry is None for any other name."""
     owner, created, document_id = name.split("/", 2) if name.count("/") >= 2 else ("", "", "")
     try:
         return _Key(owner, document_id), _Entry(float(created), size)

@@ -1,4 +1,4 @@
-"""Forced tool calls and JSON output for upstreams that do not enforce them: check the answer, and retry once."""
+"""Forced tool calls and JSON output for upstreams that do not support them: the answer is checked and retried once."""
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -46,7 +46,7 @@ class ForcedOutputRun:
 
     @classmethod
     async def open(cls, start: Callable[[Request], Awaitable[Run]], request: Request) -> "ForcedOutputRun":
-        """Start the upstream's run with `start`, and return a run that checks its answers."""
+        """Start the upstream's run with `start`, and return a run that checks the upstream's answers."""
         return cls(start, request, await start(request))
 
     @property
@@ -55,7 +55,7 @@ class ForcedOutputRun:
         return self._run.pending
 
     async def leg(self) -> AsyncGenerator[Batch, None]:
-        """Yield the answer as one batch. If it does not comply, ask again, and yield the second answer or a failure."""
+        """Yield the answer as one batch. If it does not comply, ask again; yield the second answer, or a failure."""
         events = await _all_events(self._run)
         problem = self._problem(events)
         if problem is None:
@@ -86,7 +86,7 @@ class ForcedOutputRun:
         await self._run.aclose()
 
     def _problem(self, events: Sequence[Event]) -> str | None:
-        """Return the problem with a complete answer as a message to the model, or None if the answer complies."""
+        """Return a message that tells the model what is wrong with its answer, or None if the answer complies."""
         ending, request = events[-1], self._request
         if type(ending) is not Finished or ending.reason not in (StopReason.END_TURN, StopReason.TOOL_USE):
             return None
@@ -99,7 +99,7 @@ class ForcedOutputRun:
         return _json_problem(_text_of(events), request.output.schema)
 
     def _without_fence(self, events: list[Event]) -> list[Event]:
-        """Return the events without a Markdown code fence around requested JSON."""
+        """Return the events with the Markdown code fence around the requested JSON removed, if there is one."""
         fenced = _FENCED.fullmatch(_text_of(events)) if self._request.output is not None else None
         if fenced is None:
             return events

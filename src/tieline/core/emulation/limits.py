@@ -21,7 +21,7 @@ from tieline.model.request import Request
 class Limits:
     """Ends a leg at the token limit or at a stop sequence.
 
-    Tokens are estimated from the length of text and thinking. A call is never cut, because half a call is useless.
+    The number of tokens is estimated from the length of text and thinking. A call is never cut: half a call is useless.
     """
 
     def __init__(self, request: Request) -> None:
@@ -39,7 +39,7 @@ class Limits:
         """Whether a limit has ended the leg. `apply` drops all later events, and the caller must close the run."""
 
     def apply(self, batch: Batch) -> Batch:
-        """Return the events of a batch. When a limit is reached, drop the remaining events and end the leg."""
+        """Return the events of a batch. When a limit is reached, the leg ends, and later events are dropped."""
         out: list[Event] = []
         for event in batch:
             if self.is_cut:
@@ -77,7 +77,7 @@ class Limits:
         self._emit(delta.index, text[: len(text) - keep], out)
 
     def _end_in(self, text: str, part: Text | Thinking) -> tuple[int, StopReason | None, str | None]:
-        """Return the position of the first limit in the text, its stop reason, and the stop sequence.
+        """Return the position at which the text reaches a limit, the stop reason, and the stop sequence, if any.
 
         If the text reaches no limit, return its length, None and None.
         """
@@ -112,7 +112,7 @@ class Limits:
 
 
 def _overlap(text: str, stops: tuple[str, ...]) -> int:
-    """Return the number of characters at the end of the text that may be the beginning of a stop sequence."""
+    """Return how many characters at the end of the text may be the beginning of a stop sequence."""
     return max(
         (size for stop in stops for size in range(1, min(len(stop), len(text) + 1)) if text.endswith(stop[:size])),
         default=0,

@@ -1,4 +1,4 @@
-"""Validate a JSON value against a schema, limited to the keywords that structured output uses."""
+"""Validate a JSON value against a schema. Only the keywords that structured output uses are supported."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,16 +19,16 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def schema_error(value: Any, schema: Any) -> str | None:
-    """Return the first violation of the schema with its path, or None if the value is valid.
+    """Return a description of the first violation of the schema, with its path, or None if the value is valid.
 
-    Keywords that are unsupported or malformed are ignored. A check that takes more than MAX_STEPS steps, as with a
-    schema whose alternatives all refer to itself, accepts the value.
+    Keywords that are unsupported or malformed are ignored. If a check takes more than MAX_STEPS steps, for example
+    because a schema refers to itself in every alternative, the rest of the value is accepted.
     """
     return _SchemaCheck(schema).error(value, schema, "$", 0)
 
 
 class _SchemaCheck:
-    """The check of one value against a schema; `root` is the schema that references point into."""
+    """Checks one value. `root` is the complete schema, in which references (`$ref`) are looked up."""
 
     def __init__(self, root: Any) -> None:
         self._root = root

@@ -1,1 +1,1 @@
-"""Make histories acceptable to every upstream: pair tool results, restore thinking, estimate tokens."""
+"""Processing of histories: pair tool calls with their results, restore thinking, estimate tokens."""

@@ -1,9 +1,9 @@
 """Remember thinking and provider state, and restore them in histories of clients that drop them.
 
-Some upstreams expect the next request to contain their signed thinking, but many clients drop it. Thinking is
-remembered by the ids of the calls in the same reply; if there are none, by the reply's text and the user's text before
-it. It is restored at the beginning of that reply. Some upstreams number their calls from zero in every conversation, so
-calls with the same id are distinguished by their arguments.
+Some upstreams expect the next request to contain their signed thinking, but many clients drop it. Thinking is stored
+under the ids of the calls in the same reply. If the reply has no calls, the key is its text and the user's text before
+it. Thinking is restored at the beginning of its reply. Some upstreams number their calls from zero in every
+conversation, so calls with the same id are distinguished by their arguments.
 
 A signature is valid only for the backend that issued it and for the exact text. If a conversation moves to another
 backend, the signature is removed, and that backend's codec drops the unsigned thinking. If a client has altered signed
@@ -13,8 +13,8 @@ The same applies to the provider state of a reply and of its calls (`meta[STATE]
 issued it, and removed if it is known to come from another backend. State of unknown origin is kept, because the client
 may have received it before the gateway was started.
 
-A parser returns the same message objects again when a conversation grows. Restored messages are reused in the same way,
-because some caches identify messages by `id()`.
+When a conversation grows, the parser returns the same objects for the earlier messages. Restored messages are reused in
+the same way, because some caches identify messages by `id()`.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -41,9 +41,9 @@ from tieline.model.content import (
 MAX_ENTRIES = 4096
 MAX_CHARACTERS = 32 * 1024 * 1024
 MAX_RESTORED = 16 * 1024 * 1024
-"""Maximum number of characters of all cached restored messages and their originals, which share most of their text."""
+"""Maximum number of characters of the cached restored messages and their originals together."""
 MAX_ALIKE = 32
-"""Maximum number of remembered replies that contain the same call id."""
+"""Maximum number of replies remembered for the same call id."""
 
 
 class _Entry(NamedTuple):
@@ -69,14 +69,14 @@ class ThinkingMemory:
         self._restored_messages: BoundedCache[int, tuple[Message, Message]] = BoundedCache(
             MAX_ENTRIES, max_weight=MAX_RESTORED, max_each=MAX_RESTORED // 16
         )
-        """Restored messages by the `id()` of the original; the original is kept too, so that its id is not reused."""
+        """Original and restored messages by the `id()` of the original, which is kept so that its id is not reused."""
         self.has_entries = False
         """Whether anything has been remembered; until then `restore` has no effect."""
 
     def remember(
         self, backend: str, history: Sequence[Message], parts: Sequence[Part], state: Mapping[str, str] = NO_META
     ) -> None:
-        """Remember the thinking and the provider state of a reply. `parts` is the reply to `history`."""
+        """Remember the thinking in `parts`, which is the reply to `history`, and the provider state of the reply."""
         thinking = tuple(part for part in parts if isinstance(part, Thinking))
         made = [part for part in parts if isinstance(part, ToolCall)]
         states = {call.id: state_of(call.meta) for call in made if STATE in call.meta}
@@ -96,7 +96,7 @@ class ThinkingMemory:
             self._by_key.put(key, kept, sum(one.size for one in kept))
 
     def restore(self, backend: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the history with this backend's thinking and state, and without those of other backends."""
+        """Return the history with this backend's thinking and state restored, and those of other backends removed."""
         restored: list[Message] = []
         user_text_hash = 0
         for message in messages:
@@ -119,7 +119,7 @@ class ThinkingMemory:
         return self._restored_message(message, parts, meta)
 
     def _restored_message(self, origin: Message, parts: tuple[Part, ...], meta: Meta) -> Message:
-        """Return `origin` with other parts and metadata. Return the same object for the same arguments."""
+        """Return a copy of `origin` with these parts and metadata. The same arguments yield the same object."""
         known = self._restored_messages.get(id(origin))
         if known is not None and known[0] is origin and known[1].parts == parts and known[1].meta == meta:
             return known[1]
@@ -137,7 +137,7 @@ class ThinkingMemory:
         return (*own.parts, *(part for part in parts if not isinstance(part, Thinking)))
 
     def _entries_of(self, parts: Sequence[Part], user_text_hash: int) -> Sequence[_Entry]:
-        """Return the entries, of any backend, for the reply with these parts."""
+        """Return the entries for the reply with these parts, whichever backend they came from."""
         for key in _keys(parts, user_text_hash):
             known = self._by_key.get(key) or ()
             if len(known) > 1:
@@ -148,7 +148,7 @@ class ThinkingMemory:
         return ()
 
     def _checked(self, backend: str, part: Part) -> Part:
-        """Return signed thinking with its original text, or without its signature if another backend issued it."""
+        """Restore the original text of signed thinking, or remove a signature that another backend issued."""
         if not isinstance(part, Thinking) or not part.signature:
             return part
         entries = self._by_key.get(("signature", hash(part.signature)))
@@ -160,7 +160,7 @@ class ThinkingMemory:
 
 
 def _with_call_states(parts: tuple[Part, ...], own: _Entry | None) -> tuple[Part, ...]:
-    """Return the parts with the state of each call from `own`, or without state if `own` is None."""
+    """Return the parts with the state of each call replaced by that in `own`, or removed if `own` is None."""
     return tuple(_with_call_state(part, own) if type(part) is ToolCall else part for part in parts)
 
 
@@ -175,12 +175,12 @@ def _with_reply_state(meta: Meta, own: _Entry | None) -> Meta:
 
 
 def _last_user_text_hash(messages: Sequence[Message]) -> int:
-    """Return the hash of the last user text, or 0 if there is none."""
+    """Return the hash of the text of the last user message that has text, or 0 if there is none."""
     return next((found for message in reversed(messages) if (found := _user_text_hash(message))), 0)
 
 
 def _user_text_hash(message: Message) -> int:
-    """Return the hash of the text of a user message, or 0 if there is none."""
+    """Return the hash of the text of a user message, or 0 if the message has no text or is not from the user."""
     if message.role != "user":
         return 0
     text = "".join(part.text for part in message.parts if isinstance(part, Text))
@@ -190,7 +190,7 @@ def _user_text_hash(message: Message) -> int:
 def _keys(parts: Iterable[Part], user_text_hash: int) -> list[Hashable]:
     """Return the keys of a reply: the ids of its calls or, if it has no calls, the hash of its text.
 
-    The hash is combined with that of the user's text, because replies such as "Done." occur in many conversations.
+    The text's hash is combined with that of the user's text, because many conversations have replies such as "Done.".
     """
     calls: list[Hashable] = [("call", part.id) for part in parts if isinstance(part, ToolCall)]
     if calls:
@@ -200,7 +200,7 @@ def _keys(parts: Iterable[Part], user_text_hash: int) -> list[Hashable]:
 
 
 def _fingerprint(call: ToolCall) -> Hashable:
-    """Return a key for a call that does not depend on how the client formats its arguments."""
+    """Return a key for a call. It does not depend on how the client formats the arguments."""
     try:
         value = msgspec.json.encode(msgspec.json.decode(call.arguments), order="sorted")
     except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -2,12 +2,12 @@
 
 Clients interrupt turns, compact their history, and send the results of parallel calls in order of completion or in
 separate messages. Some upstreams reject such a history, and they would reject every later request too, because clients
-send the complete history each time. A history is processed in *turns*: consecutive assistant messages, and the messages
-after them up to the next assistant message. Results belong to the calls of their own turn, so an id may be used again
-in a later turn. After `tidy`
+send the complete history each time. A history is processed in *turns*. Here, a turn consists of consecutive assistant
+messages and the messages after them, up to the next assistant message. Results belong to the calls of their own turn,
+so an id may be used again in a later turn. After `tidy`
 
-- every call has a unique id and exactly one result, in the user message directly after it: results first, in the order
-  of the calls, then the other parts;
+- every call has a unique id and exactly one result, in the next message. This is a user message with the results first,
+  in the order of the calls, and then other parts;
 - a result that belongs to no call is replaced by text with the same content;
 - everything else is unchanged. A history that needs no change is returned as the same tuple.
 
@@ -54,7 +54,7 @@ def _is_tidy(messages: Iterable[Message], used: set[str]) -> bool:
 
 
 def _calls_of(message: Message, used: set[str]) -> list[str] | None:
-    """Return the ids of an assistant message's calls, and add them to `used`. Return None if it must be changed."""
+    """Return the ids of the calls in a message, and add them to `used`. Return None if the message must be changed."""
     calls = []
     for part in message.parts:
         if type(part) is ToolCall:
@@ -69,7 +69,7 @@ def _calls_of(message: Message, used: set[str]) -> list[str] | None:
 
 
 def _answers(message: Message, calls: Sequence[str]) -> bool:
-    """Return whether a message begins with the results of `calls`, in order, and contains no other results."""
+    """Return whether a message begins with the results of the calls with these ids, in order, and has no others."""
     count = len(calls)
     if count and message.role != "user":
         return False
@@ -83,7 +83,7 @@ def _answers(message: Message, calls: Sequence[str]) -> bool:
 
 
 def _turns(messages: Sequence[Message]) -> Iterator[tuple[Sequence[Message], Sequence[Message]]]:
-    """Yield each turn as its assistant messages, which the first turn may lack, and the messages after them."""
+    """Yield each turn: its assistant messages (there may be none in the first turn) and the messages after them."""
     start = middle = 0
     for place, message in enumerate(messages):
         if message.role == "assistant":
@@ -123,7 +123,7 @@ class _History:
         self.notes.append(Note(kind="history", message=message))
 
     def free_id(self, wanted: str) -> str:
-        """Return the wanted id if no earlier call has it, otherwise the id with a number appended."""
+        """Return the id `wanted` if no earlier call has it, otherwise the id with a number appended."""
         name, stem = wanted, wanted or "call"
         while not name or name in self.ids:
             number = self.numbers[stem] = self.numbers.get(stem, 1) + 1
@@ -132,7 +132,7 @@ class _History:
         return name
 
     def _joined(self, said: Sequence[Message]) -> Sequence[Message]:
-        """Join the assistant messages of a turn, from the first call on, because their results follow together."""
+        """Join the assistant messages of a turn, from the first one with a call on: all results follow the last one."""
         for place, message in enumerate(said[:-1]):
             if any(isinstance(part, ToolCall) for part in message.parts):
                 self.note("assistant messages between a call and its result were joined")
@@ -142,7 +142,7 @@ class _History:
         return said
 
     def _pair(self, message: Message, after: Sequence[Message]) -> None:
-        """Add an assistant message, then the results of its calls, then the rest of the messages in `after`."""
+        """Add an assistant message, the results of its calls, and what remains of the messages in `after`."""
         noted = len(self.notes)
         calls = _Calls(self, self._without_results(message))
         self.messages.append(calls.message)
@@ -169,7 +169,7 @@ class _History:
         return self._without_results(replace(message, parts=parts)) if parts else None
 
     def _without_results(self, message: Message) -> Message:
-        """Return a message with all its results, which belong to no call, replaced by text."""
+        """Return a message with its results replaced by text. Call this only if they belong to no call."""
         if not any(isinstance(part, ToolResult) for part in message.parts):
             return message
         parts: list[Part] = []
@@ -183,7 +183,7 @@ class _History:
 
 
 class _Slot:
-    """A call and its result."""
+    """A call and its result. `result` is None until the result is found."""
 
     __slots__ = ("call", "result")
 
@@ -219,7 +219,7 @@ class _Calls:
         return slot.call
 
     def _renamed(self, call: ToolCall) -> ToolCall:
-        """Return the call with an id that no earlier call has."""
+        """Return the call, with a new id if an earlier call has the same id or if it has none."""
         name = self.history.free_id(call.id)
         if name == call.id:
             return call
@@ -249,7 +249,7 @@ class _Calls:
         return taken
 
     def _answer(self, result: ToolResult, turn: dict[str, int]) -> None:
-        """Assign a result to the next call with its id. If all have results, replace the last result."""
+        """Assign a result to the next call with its id. If all these calls have results, replace the last result."""
         slots = self.by_id[result.call_id]
         place = turn.get(result.call_id, 0)
         turn[result.call_id] = place + 1
@@ -259,7 +259,7 @@ class _Calls:
         slot.result = result
 
     def results(self) -> tuple[ToolResult, ...]:
-        """Return one result for each call, in the order of the calls."""
+        """Return one result for each call, in the order of the calls. A missing result is replaced by an error."""
         return tuple(self._result(slot) for slot in self.slots)
 
     def _result(self, slot: _Slot) -> ToolResult:
@@ -275,7 +275,7 @@ def _named(result: ToolResult) -> str:
 
 
 def _as_text(result: ToolResult, with_images: bool) -> list[Part]:
-    """Return a result as text parts. Replace its images and files with placeholders unless `with_images` is true."""
+    """Return the content of a result with a label. Unless `with_images` is true, replace images and files by text."""
     label = f"Result of an earlier tool call (id {result.call_id or 'unknown'}): "
     content: list[Text | Image | File] = list(result.content) or [Text(text="(empty)")]
     if not with_images:

@@ -1,4 +1,4 @@
-"""Estimate the number of tokens of a prompt, for upstreams that cannot count them."""
+"""Estimate the number of tokens in a prompt, for upstreams that cannot count tokens."""
 
 from tieline.model.content import File, Foreign, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.request import Request
@@ -8,11 +8,11 @@ TOKENS_PER_MESSAGE = 4
 TOKENS_PER_IMAGE = 1600
 
 _OBJECT = 200
-"""Approximate memory overhead of a part, in characters."""
+"""Approximate memory that a part uses in addition to its text, in characters."""
 
 
 def estimate(request: Request) -> int:
-    """Estimate the tokens of a prompt: four characters per token, and a fixed number of tokens per image."""
+    """Estimate the number of tokens in a prompt: one for every four characters, and a fixed number for every image."""
     tokens = 0
     characters = 0
     for message in request.messages:

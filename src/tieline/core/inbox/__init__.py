@@ -1,4 +1,4 @@
 """Inbox items that wait for a person: approvals, plan reviews and questions.
 
-The values are defined in `model.inbox`; HTTP endpoints and the CLI are in `frontends` and `cli`.
+The types of items and answers are in `model.inbox`, the HTTP endpoints in `frontends`, and the commands in `cli`.
 """

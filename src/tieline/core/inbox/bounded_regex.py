@@ -1,7 +1,7 @@
 """Match untrusted regular expressions in bounded time.
 
-The pattern of a question's field comes from an agent, and a backtracking matcher can take exponential time. This
-matcher simulates a nondeterministic automaton: its running time is proportional to the number of states times the
+An agent that asks a question sets the pattern for the answer, and a backtracking matcher can take exponential time.
+This matcher simulates a nondeterministic automaton. Its running time is proportional to the number of states times the
 length of the text, and both are bounded. Backreferences, lookarounds and word boundaries are not supported.
 """
 
@@ -29,7 +29,7 @@ class UnsupportedPattern(ValueError):
 class _Instruction(NamedTuple):
     kind: int
     one: re.Pattern[str] | None = None
-    """For `_CHAR`: the pattern of the character that this state consumes."""
+    """For `_CHAR`: the pattern that the next character must match."""
     ways: tuple[int, ...] = ()
     """For `_SPLIT`: the next states, as indexes into the program."""
 
@@ -184,7 +184,7 @@ class _Parser:
 
 
 class _Compiler:
-    """Compiles a syntax tree into instructions. The numbers of instructions and of visited nodes are bounded."""
+    """Compiles a syntax tree into instructions. It limits the number of instructions and of visited nodes."""
 
     def __init__(self) -> None:
         self._program: list[_Instruction] = []

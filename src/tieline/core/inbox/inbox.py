@@ -1,4 +1,4 @@
-"""The inbox: items that wait for a person's answer, and the check whether an answer fits its item.
+"""The inbox: holds items that wait for a person's answer, and checks whether an answer fits its item.
 
 An item waits until it is answered, its leg ends, or it times out. An item that times out is answered with a rejection
 that states the cause. The timeout runs only while the inbox has no watcher, and restarts when the last watcher leaves.
@@ -38,10 +38,10 @@ log = logging.getLogger("tieline")
 
 TIMEOUT = 120.0
 MAX_WAIT = 24 * 3600.0
-"""Maximum time that an item waits, in seconds, even while the inbox is watched."""
+"""Maximum number of seconds that an item waits. This limit applies even while the inbox is watched."""
 MAX_WAITING = 256
 MAX_TOTAL_SIZE = 32 << 20
-"""Maximum size of all waiting items in characters. Every change causes all items to be sent to every watcher."""
+"""Maximum size of all waiting items in characters. After every change, all items are sent to all watchers."""
 MAX_SHOWN = 256
 MAX_LOGGED_PATTERN = 256
 
@@ -91,7 +91,7 @@ class Inbox:
         self._timeout = timeout
         self._items: dict[str, PendingItem] = {}
         self._answers: dict[str, asyncio.Future[tuple[Answer, str] | None]] = {}
-        """By item id, a future with the answer and who gave it. The result None means that the item timed out."""
+        """Futures by item id. The result is the answer and the name of who gave it, or None after a timeout."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._listeners: list[Listener] = []
         self._changed = asyncio.Event()
@@ -114,16 +114,16 @@ class Inbox:
         return self._watchers > 0
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` whenever an item is answered, even if the answer is a default one."""
+        """Call `listener` with every answer to an item, including the default answer after a timeout."""
         self._listeners.append(listener)
 
     def human(self, origin: Origin | Callable[[], Origin]) -> "InboxHuman":
-        """Return the interface through which a leg asks a person. A callable `origin` is called for the first item."""
+        """Return the object through which a leg asks a person. If `origin` is a function, it is called when needed."""
         return InboxHuman(self, origin)
 
     @asynccontextmanager
     async def watched(self) -> AsyncGenerator[None, None]:
-        """Watch the inbox: until the context is left, the inbox counts as watched."""
+        """Watch the inbox. It counts as watched until the context is left."""
         self._watchers += 1
         if self._watchers == 1:
             self._restart_timers()
@@ -141,7 +141,7 @@ class Inbox:
         return self._version
 
     def decide(self, item_id: str, answer: Answer, by: str = "") -> None:
-        """Answer an item. Raise GatewayError if the item no longer waits or the answer does not fit the item."""
+        """Answer an item. Raise GatewayError if the item is no longer waiting or if the answer does not fit it."""
         item = self._items.get(item_id)
         if item is None or self._answers[item_id].done():
             shown = item_id if len(item_id) <= MAX_SHOWN else f"{item_id[:MAX_SHOWN]}…"
@@ -287,7 +287,7 @@ def _size(item: InboxItem) -> int:
 
 
 def _default_answer(item: InboxItem, reason: str) -> Answer:
-    """Return the rejection with which an item is answered if no person answers it."""
+    """Return the answer for an item that no person answers: a rejection with this reason."""
     match item:
         case Approval():
             return ApprovalAnswer(reason=reason)
@@ -298,7 +298,7 @@ def _default_answer(item: InboxItem, reason: str) -> Answer:
 
 
 def _as_review(item: InboxItem, answer: Answer) -> Answer:
-    """Convert an option chosen for a plan to a ReviewAnswer. Return any other answer unchanged."""
+    """Convert the choice of an option in a plan review to a ReviewAnswer. Return any other answer unchanged."""
     if not isinstance(item, PlanReview) or not isinstance(answer, ApprovalAnswer):
         return answer
     chosen = next((option for option in item.options if option.id == answer.option), None)
@@ -329,7 +329,7 @@ def _tag(value: InboxItem | Answer) -> object:
 
 
 def _check_option(given: str | None, options: Sequence[Option]) -> Option | None:
-    """Return the option with this id, or None if no id is given. Raise BadRequest for an unknown id."""
+    """Return the option with the id `given`, or None if `given` is None. Raise BadRequest for an unknown id."""
     found = next((option for option in options if option.id == given), None)
     if given is not None and found is None:
         known = f"the options are {', '.join(option.id for option in options)}" if options else "there are no options"
@@ -355,7 +355,7 @@ def _check_values(question: Question, values: Mapping[str, Any]) -> None:
 
 
 def _problem(field: Field, value: Any) -> str:
-    """Return the problem with a value as a phrase such as "must be text", or an empty string if it is valid."""
+    """Return what is wrong with a value, as a phrase such as "must be text"; an empty string if the value is valid."""
     match field.kind:
         case "yes_no":
             return "" if isinstance(value, bool) else "must be true or false"

@@ -1,4 +1,5 @@
-"""The path of a request: route it, start or resume a run, and pass its events on.
+"""The path of a request: route it, start or resume a run, and pass the run's events to the client.
 
-Modules that change a request's history belong in `core.history`, those that change a model's calls in `core.repair`.
+Modules that change the history of a request belong in `core.history`; modules that change a model's calls belong in
+`core.repair`.
 """

@@ -6,38 +6,38 @@ from typing import NamedTuple
 from tieline.model.errors import GatewayError
 
 MAX_MATCHED_NAME = 256
-"""Longer names match no pattern: a name may be as long as a request."""
+"""Longer names match no pattern. There is a limit because clients can send names of any length."""
 MAX_SHOWN_NAME = 100
-"""Longer names are truncated in messages."""
+"""Maximum number of characters of a name in an error message."""
 
 
 class ModelAccess(NamedTuple):
     """The models that a client may use."""
 
     allowed: tuple[str, ...] = ()
-    """Patterns as for file names (`*`, `?`, `[…]`); the requested or the full name must match. If empty, all models."""
+    """Patterns with `*`, `?` and `[…]`. The requested or the full name must match one of them. If empty, all match."""
     refused_backends: tuple[str, ...] = ()
     """Names of backends whose models are refused even if a pattern allows them."""
 
     def allows(self, name: str, backend: str, model: str) -> bool:
-        """Return whether a request may use `name`, which leads to a model of a backend. Options (`?…`) do not count."""
+        """Return whether a request may use `name`, which stands for `model` of `backend`. Ignore options (`?…`)."""
         return backend not in self.refused_backends and (self.matches(name) or self.matches(f"{backend}/{model}"))
 
     def matches(self, name: str) -> bool:
-        """Return whether a pattern allows a name, wherever it leads."""
+        """Return whether a pattern allows a name. It does not matter which backend and model the name stands for."""
         if not self.allowed:
             return True
         name = name.partition("?")[0]
         return len(name) <= MAX_MATCHED_NAME and any(fnmatchcase(name, pattern) for pattern in self.allowed)
 
     def refusal(self, name: str) -> GatewayError:
-        """Return the error for a model that the client may not use; it names those that are allowed."""
+        """Return the error for a model that the client may not use. Its message names the allowed models."""
         shown = name if len(name) <= MAX_SHOWN_NAME else f"{name[:MAX_SHOWN_NAME]}…"
         message = f"This key may not use the model `{shown}`. It may use {self}."
         return GatewayError("forbidden", message, param="model", code="model_not_allowed")
 
     def __str__(self) -> str:
-        """Return the allowed models in words."""
+        """Return a phrase that names the allowed models."""
         refused = ", ".join(f"{backend}/*" for backend in self.refused_backends)
         if not self.allowed:
             return f"all models except {refused}" if refused else "all models"

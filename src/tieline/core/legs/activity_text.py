@@ -1,6 +1,6 @@
-"""Renders activities for clients that have no such concept: as thinking, as text, or not at all.
+"""Renders activities for clients whose protocol has no activities: as thinking, as text, or not at all.
 
-An HTTP client must never mistake an agent's own tool calls for calls it should run; it would run them a second time.
+An HTTP client must never mistake an agent's own tool calls for calls to the client's tools: it would run them again.
 Activities therefore become lines of a separate part: thinking for clients that can hide it, text for other clients.
 Some clients concatenate parts, so a blank line separates such a part from its neighbours, and separates two texts of
 the model if there was an activity between them.
@@ -42,15 +42,15 @@ class ActivityRenderer:
         self._style = style
         self._splice = Splice()
         self._lines: list[str] | None = None
-        """The lines of the inserted part that is open, or None if there is none."""
+        """The lines of the inserted part that is not complete yet, or None if there is no such part."""
         self._is_inside = False
-        """Whether a part of the model is open. If so, new lines wait until it ends."""
+        """Whether a part of the model's answer is incomplete. If so, new lines are inserted after it."""
         self._waiting: list[str] = []
         self._has_ended: dict[str, bool] = {}
         self._titles: dict[str, list[str]] = {}
-        """The titles shown so far for each activity, by its id."""
+        """The titles already shown for each activity, by activity id."""
         self._latest = ""
-        """The id of the activity shown last."""
+        """The id of the activity that was shown last."""
         self._plan = ""
         self._before: Part | None = None
         """The last complete part, whether it came from the model or was inserted."""
@@ -215,5 +215,5 @@ def _shortened(output: str, kind: str) -> str:
 
 
 def _separator(text: str) -> str:
-    """Return the line breaks to insert between this text and the next one."""
+    """Return the line breaks to insert after this text, so that a blank line separates it from the next text."""
     return "\n\n" if text and not text.endswith("\n") else ""

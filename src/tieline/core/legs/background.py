@@ -1,7 +1,7 @@
-"""Recognise background requests: requests that clients make for their own purposes, beside the conversation.
+"""Recognise background requests: requests that clients make for their own purposes, outside the conversation.
 
-Many clients ask the model for a title, the topic, a summary or follow-up questions, or check a quota, each in a
-separate request without tools. Such a request must not receive the gateway's tools: the user does not know about it
+Many clients ask the model for a title, the topic, a summary or follow-up questions, or check a quota. They do so in
+separate requests without tools. Such a request must not receive the gateway's tools: the user does not know about it
 and could not judge the approvals it would ask for.
 
 No protocol marks such requests, so they are recognised by the prompts that real clients send: OpenCode, Kilo, Crush and
@@ -19,7 +19,7 @@ from tieline.model.content import Text
 from tieline.model.request import Request
 
 MAX_BACKGROUND_TOKENS = 64
-"""A request with a token limit up to this number is treated as a background request."""
+"""A request with this token limit, or a lower one, is treated as a background request."""
 OPENING = 600
 """Number of characters at the beginning and end of a text that are searched."""
 
@@ -31,7 +31,7 @@ _INSTRUCTIONS = re.compile(
     rf"|\bsummari[sz]\w*\b[^.\n]{{0,60}}\b{_THREAD}\b|\bnext speaker\b|\bcommit messages?\b",
     re.IGNORECASE,
 )
-"""Matches instructions of background requests in a system prompt."""
+"""Matches the system prompt of a background request."""
 _REQUEST = re.compile(
     rf"\A\W*task:?\s+{_MAKE}\b[^\n]{{0,80}}\b(?:{_LABEL}|questions)\b"
     rf"|\b{_MAKE}\b[^.\n]{{0,80}}\b{_LABEL} (?:for|of|summari[sz]ing|about) (?:this|the|our|that) {_THREAD}"
@@ -42,7 +42,7 @@ _REQUEST = re.compile(
     rf"|\bsummari[sz]e this {_THREAD} so that it can be continued\b",
     re.IGNORECASE,
 )
-"""Matches background requests in the user's last message: they refer to the conversation itself."""
+"""Matches a background request in the user's last message. Such a request refers to the conversation itself."""
 
 
 def is_background(request: Request) -> bool:

@@ -1,4 +1,4 @@
-"""Forwards requests that are not translated, such as embeddings. They are routed, counted and recorded as usual."""
+"""Forwards requests, such as those for embeddings, without translating them. They are routed, counted and recorded."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ MAX_MODEL_NAME = 200
 
 
 class ForwardedRequest(Value):
-    """A request to forward. `build` takes the upstream's name for the model and returns the body."""
+    """A request to forward. `build` is called with the upstream's name for the model, and returns the body to send."""
 
     endpoint: str
     model: str
@@ -82,7 +82,7 @@ class ForwardedLeg:
         return data
 
     def close(self) -> None:
-        """Free the connection, and count and record the outcome."""
+        """Release the connection. Count the request and record its outcome."""
         if self._answer is not None:
             self._answer.close()
         metrics, record, failed = self._ledger.metrics, self._record, self._failed

@@ -1,4 +1,4 @@
-"""The gateway: takes requests from frontends, and returns the legs that answer them."""
+"""The gateway: receives requests from frontends, and returns the legs that answer them."""
 
 import contextlib
 import logging
@@ -41,35 +41,35 @@ from tieline.tasks import Tasks, step_aside
 log = logging.getLogger("tieline")
 
 LARGE_REQUEST = 256 * 1024
-"""Before the run of a request that is larger than this (in bytes) is started, other tasks may run."""
+"""Size in bytes. Before a larger request is started, other tasks are given a chance to run."""
 DEFAULT_MODE = "agent"
 
 _MODE_OF_TOOLS = {"chat": "chat", "ask": "chat", "plan": "plan"}
-"""The mode of the gateway's tools for each mode of an upstream. For modes that are not listed, it is DEFAULT_MODE."""
+"""Maps the modes of upstreams to modes of the gateway's tools. All other modes are mapped to DEFAULT_MODE."""
 
 
 class TokenCount(NamedTuple):
-    """The number of tokens of a prompt."""
+    """The number of tokens in a prompt."""
 
     tokens: int
     is_estimated: bool
 
 
 class _Prepared(NamedTuple):
-    """A request that is ready to start, its backend, and the stages that process its answer."""
+    """A request that is ready to be sent to its backend, and the stages that process the answer."""
 
     backend: Backend
     request: Request
-    """The request as the backend receives it."""
+    """The request in the form that the backend receives."""
     limits: Limits | None
     repairs: Repairs | None
 
 
 class Gateway:
-    """Starts or resumes the run of a request, and returns its leg.
+    """Starts or resumes a run for each request, and returns the leg that answers the request.
 
-    A request passes through these stages: `open` prepares it (route, tidy history, restored thinking), resumes or
-    starts its run, and returns the leg; the leg reads events from the run and passes them on.
+    `open` prepares a request: it finds the route, normalises the history and restores thinking. Then it resumes or
+    starts a run, and returns the leg. The leg reads events from the run and passes them to the caller.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ class Gateway:
     async def open(self, request: Request, client: LegClient) -> WatchedLeg:
         """Start a run for a request, or resume the parked run that waits for its tool results, and return the leg.
 
-        The caller must close the leg. If the run cannot be started, no exception is raised; the leg consists of the
-        failure.
+        The caller must close the leg. If the run cannot be started, no exception is raised. Instead, the only event of
+        the leg is the failure.
         """
         with contextlib.suppress(GatewayError):  # routing raises it again
             request = self.named(request)
@@ -129,7 +129,7 @@ class Gateway:
             raise
 
     def named(self, request: Request) -> Request:
-        """Return the request with the default model if it names none. Raise GatewayError if there is no default."""
+        """Return the request, with the default model if it names none. Raise GatewayError if no default is set."""
         return request if request.model else replace(request, model=self._router.default_name())
 
     def forward(self, request: ForwardedRequest) -> ForwardedLeg:
@@ -137,7 +137,7 @@ class Gateway:
         return ForwardedLeg(request, self._ledger, self._find)
 
     async def count(self, request: Request, access: ModelAccess | None = None) -> TokenCount:
-        """Return the number of tokens of a prompt, counted by the upstream or, if it cannot count them, estimated."""
+        """Return the number of tokens in a prompt. If the upstream cannot count them, the number is estimated."""
         request = self.named(request)
         route, _ = await self._route(request, access)
         messages, _ = tidy(request.messages)
@@ -162,7 +162,7 @@ class Gateway:
     async def _route(self, request: Request, access: ModelAccess | None) -> tuple[ModelRoute, str | None]:
         """Return the route and the mode of a request.
 
-        `?mode=` in the model name sets the mode, but stays in the name if the backend parses such options itself.
+        `?mode=` in the model name sets the mode. If the backend parses such options itself, it stays in the name.
         """
         if self._toolbox is not None and "?mode=" in request.model:
             name, _, mode = request.model.partition("?mode=")
@@ -172,7 +172,7 @@ class Gateway:
         return await self._find(request.model, access), request.mode
 
     def _prepare(self, request: Request, entry: LedgerEntry, route: ModelRoute, mode: str | None) -> _Prepared:
-        """Return the request as its backend gets it, and the stages that process its answer."""
+        """Return the request in the form that its backend receives, and the stages that process the answer."""
         backend, model, variant = route
         entry.routed(backend.name, model)
         if variant is not None:
@@ -210,7 +210,7 @@ class Gateway:
         return OpenRun(await self._start(backend, request, host), limits, repairs)
 
     def _start(self, backend: Backend, request: Request, host: Host) -> Awaitable[Run]:
-        """Start a run. If the upstream cannot be forced to call a tool or to return JSON, check its answers."""
+        """Start a run. If the backend does not support forced tool calls and JSON output, emulate them."""
         if backend.obeys_limits or not forces_output(request):
             return backend.start(request, host)
         return ForcedOutputRun.open(lambda modified: backend.start(modified, host), request)
@@ -235,7 +235,7 @@ class Gateway:
 
 
 def _with_variant(request: Request, variant: Variant, entry: LedgerEntry) -> Request:
-    """Return the request with the thinking that its model name asks for, unless it has settings of its own."""
+    """Return the request with the thinking that its model name asks for. Settings in the request take precedence."""
     if variant.is_fast:
         entry.note(left_out("-fast", "this suffix of a model name has no meaning here"))
     own = request.reasoning
@@ -245,7 +245,7 @@ def _with_variant(request: Request, variant: Variant, entry: LedgerEntry) -> Req
 
 
 def _is_background(entry: LedgerEntry) -> bool:
-    """Return whether this is a background request, which must not receive the gateway's tools. If so, add a note."""
+    """Return whether this is a background request, which must not be offered the gateway's tools. If so, add a note."""
     if not entry.client.sends_background or not is_background(entry.request):
         return False
     message = "no tools of the gateway: this looks like a background request of the client"
@@ -254,7 +254,7 @@ def _is_background(entry: LedgerEntry) -> bool:
 
 
 def _mode_of_tools(request: Request, backend: Backend) -> str:
-    """Return the mode for the gateway's tools. It is part of the model's name if the backend parses options itself."""
+    """Return the mode for the gateway's tools. If the backend parses options itself, it is in the model's name."""
     if not backend.reads_options:
         return request.mode or DEFAULT_MODE
     mode = parse_qs(request.model.partition("?")[2]).get("mode", [DEFAULT_MODE])[-1]

@@ -1,4 +1,4 @@
-"""One leg: passes events from the run to the client, and updates the record, the metrics and remembered thinking."""
+"""One leg: passes events from the run to the client, updates the record and the metrics, and remembers thinking."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -42,16 +42,16 @@ from tieline.model.request import Request
 log = logging.getLogger("tieline")
 
 MAX_MESSAGE = 8192
-"""Maximum number of characters of an error message; some upstreams answer with whole HTML pages."""
+"""Maximum number of characters of an error message. Some upstreams report an error with a whole HTML page."""
 
 INTERNAL_ERROR = GatewayError("internal", "Something went wrong inside the gateway; its log says what.")
 
 _REMEMBERED = frozenset((Thinking, ToolCall))
-"""Types of parts that are counted or remembered when a leg is over."""
+"""Types of parts that are counted or remembered when a leg has ended."""
 
 
 class LegClient(msgspec.Struct, frozen=True):
-    """The client that sent a request, and how to treat it."""
+    """The client that sent a request, and settings for this client."""
 
     frontend: str
     user_agent: str = ""
@@ -103,7 +103,7 @@ class LedgerEntry:
         return self._ledger.clock() - self.began
 
     def routed(self, backend: str, model: str) -> None:
-        """Record the backend of the request, and the upstream's name for its model."""
+        """Record the backend to which the request is routed, and the upstream's name for the model."""
         self.backend = backend
         self.model = model
         self._ledger.records.routed(self.record, backend)
@@ -122,14 +122,14 @@ class LedgerEntry:
         log.log(level, "%s: %s: %s", self.request.model, note.kind, note.message)
 
     def dropped(self, leg: Leg | None) -> Sequence[str]:
-        """Return the names of everything in the request, and in the answer so far, that could not be translated."""
+        """Return the names of all items in the request, and so far in the answer, that could not be translated."""
         notes = notes_of(leg)
         if not notes and not self._dropped:
             return ()
         return [*self._dropped, *(note.what or note.message for note in notes if note.kind == LEFT_OUT)]
 
     def origin(self) -> Origin:
-        """Return the origin to show with an inbox item of this leg."""
+        """Return the origin of this leg: the model, client and title to show with an inbox item."""
         return Origin(
             model=self.request.model[:MAX_MODEL],
             frontend=self.client.frontend,
@@ -143,7 +143,7 @@ class LedgerEntry:
         self._ledger.records.answered(self.record, elapsed)
 
     def failed(self, event: Failed) -> Failed:
-        """Log a failure, and return it without secrets and with the request id under which it is recorded."""
+        """Log a failure. Return it without secrets, and with the request id under which it is recorded."""
         record, ledger = self.record, self._ledger
         record.request_id = id_in(event.headers) or record.upstream_id() or ledger.new_request_id()
         headers = event.headers
@@ -162,7 +162,7 @@ class LedgerEntry:
         self._ledger.parked_runs.park(ParkedRun(run, self.backend, self.model, is_shown=is_shown))
 
     def settle(self, ending: Finished | Failed | None, usage: Usage | None, parts: Sequence[Part]) -> None:
-        """Count a leg that is over, and end its record. `ending` is None if the client disconnected before the end."""
+        """Count a leg that is over, and end its record. If the client disconnected before the end, `ending` is None."""
         ledger, record, client = self._ledger, self.record, self.client
         metrics = ledger.metrics
         metrics.open_legs -= 1
@@ -198,12 +198,12 @@ class OpenRun(NamedTuple):
 
     run: Run
     limits: Limits | None = None
-    """Enforces limits of the request that the upstream does not support."""
+    """Enforces token limits and stop sequences that the upstream does not support; None if there are none."""
     repairs: Repairs | None = None
     activities: ActivityRenderer | None = None
-    """Renders the activities of an agent or of the gateway."""
+    """Renders activities for the client; None if the run has no activities."""
     rounds: Sequence[Message] = ()
-    """Calls to the gateway's own tools, and their results. The client sees neither."""
+    """The messages with calls to the gateway's own tools and with their results. The client does not receive them."""
 
 
 class WatchedLeg:
@@ -228,12 +228,12 @@ class WatchedLeg:
 
     @property
     def rounds(self) -> Sequence[Message]:
-        """The calls made so far to the gateway's own tools, and their results."""
+        """The messages with calls to the gateway's own tools, and with their results, so far."""
         return () if self._open is None else self._open.rounds
 
     @property
     def dropped(self) -> Sequence[str]:
-        """The names of everything in the request, and in the answer so far, that could not be translated."""
+        """The names of all items in the request, and so far in the answer, that could not be translated."""
         return self._entry.dropped(self._leg)
 
     def __aiter__(self) -> Self:
@@ -300,7 +300,7 @@ class WatchedLeg:
         return batch
 
     def _note(self, event: Event) -> None:
-        """Update the state of the leg with an event. The first ending ends the leg."""
+        """Update the state of the leg with an event. A Finished or Failed event ends the leg."""
         if type(event) is PartEnd:
             self._parts.append(part := event.part)
             if part.meta or type(part) is Foreign:
@@ -318,7 +318,7 @@ class WatchedLeg:
             self._entry.record.has_activities = True
 
     def _park(self) -> None:
-        """Park the run if it waits for the client.
+        """Park the run if it waits for tool results from the client.
 
         This happens before the ending is sent, because the client may send the next request at once.
         """
@@ -328,7 +328,7 @@ class WatchedLeg:
         self._entry.park(opened.run, is_shown=opened.activities is not None)
 
     def _note_losses(self, part: Part) -> None:
-        """Add a note for everything in a part that the client's protocol cannot express."""
+        """Add a note for each item in a part that the client's protocol cannot express."""
         protocol = self._entry.request.protocol
         if protocol:
             for note in losses_in(part, protocol):
@@ -359,7 +359,7 @@ class _FailedLeg:
 
 
 def _with_model(batch: Batch, model: str) -> Batch:
-    """Return the first batch of a leg, with the model name replaced by the one that the client used."""
+    """Return the first batch of a leg, with the model name replaced by `model`, the name that the client used."""
     first = batch[0]
     if type(first) is not Started:
         return batch

@@ -1,7 +1,7 @@
 """Report losses: fields and content that could not be translated between the protocols of client and upstream.
 
-Every loss is a note in the record of its leg and an item of the response header HEADER. Only the first loss of each
-kind is logged as a warning, because clients repeat the same fields in every request.
+Every loss is added as a note to the record of its leg, and as an item to the response header HEADER. Only the first
+loss of each kind is logged as a warning, because clients repeat the same fields in every request.
 """
 
 import re
@@ -27,7 +27,7 @@ class LossLog:
         self._known: set[tuple[str, str, str]] = set()
 
     def is_new(self, frontend: str, backend: str, what: str) -> bool:
-        """Return whether this kind of loss occurs for the first time. `what` names the lost field or content."""
+        """Return whether this kind of loss has not occurred before. `what` names the lost field or content."""
         kind = frontend, backend, what
         if kind in self._known or len(self._known) >= MAX_KINDS:
             return False
@@ -45,7 +45,7 @@ def header(dropped: Iterable[str]) -> Headers:
 
 
 def losses_in(part: Part, protocol: str) -> list[Note]:
-    """Return a note for everything in a part that a client of this protocol cannot receive."""
+    """Return a note for each item in a part that this protocol cannot express."""
     why = "the client's protocol has no place for it"
     if type(part) is Foreign:
         return [] if part.protocol == protocol else [left_out(part.kind, why)]

@@ -1,4 +1,4 @@
-"""Facts about models that their backends do not report, from the configuration and from a table of model families."""
+"""Adds facts that backends do not report about their models, from the configuration and a table of model families."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -10,7 +10,7 @@ from tieline.model.ports import ModelFacts, ModelInfo
 
 
 class FactTable:
-    """Facts about models by name. A name may be a pattern with `*`."""
+    """A table of facts about models, by name. A name may be a pattern with `*`."""
 
     def __init__(self, rows: Mapping[str, ModelFacts] | None = None) -> None:
         given = rows or {}
@@ -36,10 +36,10 @@ class FactTable:
 
 
 class ModelDescriptions:
-    """Completes the descriptions of models that backends report.
+    """Adds missing facts to the descriptions of models that backends report.
 
-    `configured` holds facts by full name or alias, `families` by the upstream's name for a model. Families are looked
-    up only for the backends in `upstreams`: other backends may offer the same model with different limits.
+    The names in `configured` are full names or aliases; the names in `families` are upstreams' names for models. Facts
+    from `families` apply only to the backends in `upstreams`: others may offer the same model with different limits.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ModelDescriptions:
         return self.under(full_name, info)
 
     def under(self, name: str, info: ModelInfo) -> ModelInfo:
-        """Return the description of a model under the name or alias `name`, which may have settings of its own."""
+        """Return the description of a model with the facts that are configured for `name`, which may be an alias."""
         return replace(info, **self._configured.find(name).known())
 
 

@@ -1,4 +1,4 @@
-"""The models of all backends, listed on demand and cached for a minute, and their lookup by any name a client uses."""
+"""Lists the models of all backends, caches the list for a minute, and finds a model by any name that a client uses."""
 
 import asyncio
 import contextlib
@@ -18,13 +18,13 @@ from tieline.model.ports import Backend, ModelInfo
 log = logging.getLogger("tieline")
 
 LIST_TIMEOUT = 10.0
-"""Seconds that one backend has to list its models."""
+"""Time limit in seconds for listing the models of one backend."""
 MAX_AGE = 60.0
 """Seconds for which the list of models is cached."""
 
 
 class ModelList:
-    """A cached list of all models by full name (`<backend>/<model>`), with a lookup by other names."""
+    """A cached list of all models by full name (`<backend>/<model>`). Models can also be found by other names."""
 
     def __init__(
         self,
@@ -52,21 +52,21 @@ class ModelList:
     async def with_aliases(self, access: ModelAccess | None = None) -> Mapping[str, ModelInfo]:
         """Return all models by full name, and also by each alias without a `*`.
 
-        With `access`, return only the allowed ones.
+        If `access` is given, return only the models that it allows.
         """
         models = await self.all()
         return _allowed({**models, **self._by_name(self._router.aliases)}, access)
 
     async def alias_examples(self, access: ModelAccess | None = None) -> Mapping[str, ModelInfo]:
-        """Return the model of each alias pattern that has a single target, by an example of a matching name.
+        """Return the model of each alias pattern with a fixed target, by an example of a name that matches the pattern.
 
-        With `access`, return only the allowed ones.
+        If `access` is given, return only the models that it allows.
         """
         await self.all()
         return _allowed(self._by_name(self._router.alias_examples()), access)
 
     async def find(self, name: str, access: ModelAccess | None = None) -> ModelInfo:
-        """Return the model for any name that a request may use.
+        """Return the model with this name. All names that a request may use are accepted.
 
         Raise GatewayError if the name is unknown, or if `access` does not allow the model.
         """
@@ -78,7 +78,7 @@ class ModelList:
         return self._infos.get(full_name)
 
     def resolve(self, name: str) -> str:
-        """Return the full name for any name that a request may use. Raise GatewayError if the name is unknown."""
+        """Return the full name of the model that `name` stands for. Raise GatewayError if the name is unknown."""
         return _full_name(self._router.find(name))
 
     def is_agent(self, name: str) -> bool:
@@ -88,8 +88,8 @@ class ModelList:
     async def route(self, name: str, access: ModelAccess | None = None) -> ModelRoute:
         """Return the route for a name, or for the default model if the name is empty.
 
-        If the models were never listed, list them first if the name is unknown or may be a variant of a listed one.
-        `access` is as for `Router.find`.
+        If the name is unknown or may be a variant of another name, and the models have never been listed, list them
+        first. For `access`, see `Router.find`.
         """
         name = name or self._router.default_name()
         may_change = may_be_variant(name) and name not in self._router.aliases

@@ -1,9 +1,9 @@
 """Parked runs: runs that wait for tool results between two requests of a client.
 
-A run is parked when its leg ends with calls for the client, under the id of each call. The ids are random and cannot be
-guessed, so knowing an id proves that the client has seen the call. A run is claimed at most once. It is closed after a
-deadline, or when the capacity is exceeded and it is the oldest; results that arrive later start a new run from the
-complete history.
+A run is parked when its leg ends with calls for the client. It can then be found by the id of each call. The ids are
+random and cannot be guessed, so knowing an id proves that the client has seen the call. A run is claimed at most once.
+A run that is not claimed is closed after a deadline; when there are too many parked runs, the oldest is closed. Results
+that arrive later start a new run from the complete history.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ CAPACITY = 1024
 
 
 class ParkedRun:
-    """A parked run. Results for another backend or model do not resume it."""
+    """A parked run. It is resumed only by a request for the same backend and model."""
 
     __slots__ = ("backend", "is_shown", "model", "pending", "run", "timer")
 
@@ -33,7 +33,7 @@ class ParkedRun:
 
 
 class ParkedRuns:
-    """Holds the parked runs, oldest first, and closes those that nobody claims in time."""
+    """Holds the parked runs, oldest first, and closes those that are not claimed in time."""
 
     def __init__(self, tasks: Tasks, metrics: Metrics, *, deadline: float = DEADLINE, capacity: int = CAPACITY) -> None:
         self._tasks = tasks
@@ -43,7 +43,7 @@ class ParkedRuns:
         self._runs: dict[ParkedRun, None] = {}
         self._waiting: dict[str, ParkedRun] = {}
         self.waiting: Mapping[str, ParkedRun] = self._waiting
-        """The parked runs by the id of each call they wait for."""
+        """The parked runs, by the ids of the calls whose results they wait for."""
 
     def park(self, parked: ParkedRun) -> None:
         """Park a run until it is claimed or the deadline passes. If the capacity is exceeded, close the oldest run."""

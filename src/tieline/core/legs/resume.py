@@ -24,9 +24,9 @@ from tieline.model.content import Message, Text, ToolCall, ToolResult
 
 
 class ResumeDecision(NamedTuple):
-    """The decision: resume the run `resume`, or start a new one if it is None; close the runs in `close`.
+    """The run to resume (`resume`; None to start a new run), and the parked runs to close (`close`).
 
-    `results`, and the user's text (`words`), are submitted to the resumed run.
+    `results` and the user's text (`words`) are to be submitted to the resumed run.
     """
 
     resume: ParkedRun | None = None
@@ -67,7 +67,7 @@ def _known(messages: Sequence[Message], waiting: Mapping[str, ParkedRun]) -> dic
 
 
 def _complete(parked: ParkedRun, given: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
-    """Return one result for every call the run waits for: the last one in `given`, or an error if there is none."""
+    """Return one result for every pending call of a run: the last one in `given`, or an error if there is none."""
     by_id = {result.call_id: result for result in given if result.call_id in parked.pending}
     missing = [
         ToolResult(call_id=call_id, content=(Text(text=INTERRUPTED),), is_error=True)
@@ -77,7 +77,7 @@ def _complete(parked: ParkedRun, given: Sequence[ToolResult]) -> tuple[ToolResul
 
 
 class _Tail:
-    """The results and the text after the last assistant message. `is_plain` says whether there is nothing else."""
+    """The results and the text after the last assistant message. `is_plain` is False if there is anything else."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         results: list[ToolResult] = []

@@ -1,12 +1,12 @@
 """Maps a model name to a backend and to the upstream's name for the model.
 
-A full name is `<backend>/<model>`; a colon works as well as the slash. Other names are looked up among the aliases
-(exact, or patterns with `*`; a `*` in the target stands for the requested name), then among the models that backends
-list, and finally the default applies. A default with a `*` also accepts names with a slash whose first part is not a
-backend, because many servers have such names. A fixed default does not: a misspelled name must not select another
-model.
+A full name is `<backend>/<model>`; a colon can be used instead of the slash. Any other name is first looked up among
+the aliases, which are exact names or patterns with `*`. A `*` in the target of an alias stands for the requested name.
+Next, the name is looked up among the models that backends list. Finally, the default applies. A default with a `*` also
+accepts names with a slash whose first part is not a backend, because many servers have such model names. A default
+without a `*` does not accept them: a misspelled full name must not select another model.
 
-A name that is neither an alias nor listed may be a variant of one that is (see `variants`).
+A name that is neither an alias nor a listed model may be a variant of such a name (see `variants`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ from tieline.model.ports import Backend
 
 MAX_CACHED_ROUTES = 256
 MAX_CACHED_NAME = 100
-"""Routes of longer names are not cached: a name may be as long as a request."""
+"""Maximum length of a name whose route is cached. Without a limit, long names could fill the memory."""
 
 
 class ModelRoute(NamedTuple):
@@ -31,7 +31,7 @@ class ModelRoute(NamedTuple):
     backend: Backend
     model: str
     variant: Variant | None = None
-    """What the suffixes of the requested name say, if it is a variant of another name."""
+    """The meaning of the suffixes of the requested name, if it is a variant of another name."""
 
 
 class Router:
@@ -53,7 +53,7 @@ class Router:
         """A cache of the routes found so far, by name."""
 
     def add_models(self, full_names: Iterable[str], unlisted: Iterable[str] = ()) -> None:
-        """Add full model names. `unlisted` names the backends whose models could not be listed."""
+        """Add the full names of listed models. `unlisted` names the backends whose models could not be listed."""
         self.routes.clear()
         self._unlisted = tuple(unlisted)
         for full in full_names:
@@ -70,7 +70,7 @@ class Router:
         return [alias for alias in self._aliases if "*" not in alias]
 
     def alias_examples(self) -> list[str]:
-        """Return a matching name for each alias pattern with a fixed target, derived from the name of the target."""
+        """Return a matching name for each alias pattern with a fixed target. It is derived from the target's name."""
         fixed = {alias: target.partition("/")[2] for alias, target in self._aliases.items() if "*" not in target}
         return [
             model if fnmatchcase(model, alias) else alias.replace("*", model)
@@ -89,8 +89,8 @@ class Router:
     def find(self, name: str, access: ModelAccess | None = None) -> ModelRoute:
         """Return the route for a name. If there is none, raise a GatewayError that lists the most similar names.
 
-        With `access`, raise a GatewayError if the client may not use the model. An unknown name that no pattern allows
-        gets the same error, so that it does not reveal which models exist.
+        If `access` is given and does not allow the model, raise the error for a refused model. Raise the same error for
+        an unknown name that no pattern allows, so that clients cannot find out which models exist.
         """
         route = self._look_up(name)
         if route is None:
@@ -116,9 +116,9 @@ class Router:
         return route
 
     def _by_variant(self, name: str) -> ModelRoute | None:
-        """Return the route for a variant of a known name; None for a name that is known itself.
+        """Return the route for a variant of a known name. Return None for any other name, also for a known name itself.
 
-        None also for the full name of a model whose backend parses options in names, because it may know the suffixes.
+        Return None for a full name if its backend parses options in names, because the suffixes may be options.
         """
         full = self._by_full_name(name)
         if self._is_known(name) or (full is not None and full.backend.reads_options):

@@ -1,7 +1,7 @@
 """Run a call to one of the gateway's tools, and report its progress as events.
 
-The call runs in its own task, so that its output can be shown while it runs. Newer progress replaces progress that has
-not been read, so that no queue builds up for a slow reader.
+The call runs in its own task, so that its output can be shown while it runs. Only the latest progress is kept until it
+is read, so that no queue builds up for a slow reader.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ Work = Callable[[Report], Coroutine[Any, Any, ToolResult]]
 
 
 class RunningCall:
-    """A call in progress; `activity` is the event that announced it."""
+    """A call in progress. `activity` is the event with which the call was announced to the client."""
 
     def __init__(self, activity: Activity, work: Work) -> None:
         self.result: ToolResult | None = None
@@ -36,7 +36,7 @@ class RunningCall:
         self._work.add_done_callback(lambda _: self._has_news.set())
 
     async def events(self) -> list[Event]:
-        """Wait for progress or the end of the call, and return the current activity and any new plan."""
+        """Wait for progress or the end of the call. Return the updated activity, and the plan if it has changed."""
         await self._has_news.wait()
         self._has_news.clear()
         plan, self._plan = self._plan, None

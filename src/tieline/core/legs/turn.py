@@ -1,6 +1,6 @@
 """A run whose model may call the gateway's own tools.
 
-The client sees one leg, in which a call to a gateway tool is shown as an activity instead of a call. When a leg of the
+The client sees one leg, in which a call to a gateway tool appears as an activity instead of a call. When a leg of the
 run ends, these calls are executed, their results are submitted to the run, and its next leg continues the client's leg.
 If the model also called tools of the client, the client's leg ends after the results of the gateway tools have been
 submitted, and the run waits for the client's results. A call to an unknown tool is answered with an error, because a
@@ -46,7 +46,7 @@ _TRUNCATED = "Not run: the answer was cut short."
 
 
 def with_gateway_tools(request: Request, tools: Tools) -> Request:
-    """Return the request with the gateway's tools added, except those that have the same name as a client's tool."""
+    """Return the request with the gateway's tools added, except tools that have the same name as a client's tool."""
     own = {tool.name for tool in request.tools}
     return replace(request, tools=(*request.tools, *(spec for spec in tools.specs if spec.name not in own)))
 
@@ -100,7 +100,7 @@ class _MergedLeg:
         self._splice = Splice()
         self._has_started = False
         self._is_hidden = False
-        """Whether the open part is a call to a gateway tool."""
+        """Whether the part being received is a call to a gateway tool."""
         self._reply: list[Part] = []
         self._to_execute: deque[tuple[ToolCall, Activity]] = deque()
         self._running: RunningCall | None = None
@@ -126,7 +126,7 @@ class _MergedLeg:
             await self._leg.aclose()
 
     async def _next(self) -> Batch:
-        """Read a batch, run a call, or submit the results of all calls. Return the events of this step, if any."""
+        """Read a batch, run a call, or submit the results of all calls. Return the resulting events for the client."""
         if self._running is not None:
             return await self._progress(self._running)
         if self._leg is None and self._to_execute:
@@ -142,7 +142,7 @@ class _MergedLeg:
     # ── Events of the model ──────────────────────────────────────────────────────────────────────
 
     async def _translated(self, batch: Batch) -> list[Event]:
-        """Return the batch for the client. The end of a leg with calls to gateway tools is left out."""
+        """Convert a batch for the client. The ending of a leg with calls to gateway tools is left out."""
         out: list[Event] = []
         for event in batch:
             match event:
@@ -184,7 +184,7 @@ class _MergedLeg:
     async def _leg_over(self, finished: Finished) -> list[Event]:
         """Close a leg of the run that called gateway tools.
 
-        If it was truncated, return the calls as failed activities, followed by the ending.
+        If the leg was truncated, return its calls as failed activities, followed by the ending.
         """
         leg, self._leg = self._leg, None
         if leg is not None:
@@ -207,7 +207,7 @@ class _MergedLeg:
         return RunningCall(activity, lambda report: self._execute(call, report))
 
     async def _progress(self, running: RunningCall) -> Batch:
-        """Wait for progress or the result of the running call, and return its events."""
+        """Wait for progress or the result of the running call, and return the events for the client."""
         events = await running.events()
         if running.result is not None:
             self._results.append(running.result)

@@ -1,7 +1,7 @@
-"""Variants of model names: suffixes with which the model picker of a client chooses how much a model thinks.
+"""Variants of model names: names with suffixes, by which a client's model picker sets how much a model thinks.
 
-`<name>-thinking-<level>` and `<name>-<level>` stand for a reasoning effort, `<name>-thinking` for thinking without one.
-`-fast` may follow; it has no meaning here.
+`<name>-thinking-<level>` and `<name>-<level>` set the reasoning effort; `<name>-thinking` turns thinking on without an
+effort. `-fast` may follow; it has no effect here.
 """
 
 from collections.abc import Iterator
@@ -15,23 +15,23 @@ _SUFFIXES = (_FAST, _THINKING, *(suffix for suffix, _ in _LEVELS))
 
 
 class Variant(NamedTuple):
-    """What a name would mean if its suffixes were not part of the model's name."""
+    """One interpretation of a name: a model's name and the meaning of the suffixes after it."""
 
     name: str
-    """The name without suffixes, to which limits on models apply."""
+    """The name without the suffixes. Limits on the models that a client may use apply to this name."""
     reasoning: Reasoning | None = None
-    """What the suffixes say about thinking; it applies only if the request says nothing about it."""
+    """The settings for thinking that the suffixes express. They apply only if the request has no such settings."""
     is_fast: bool = False
-    """Whether `-fast` was removed."""
+    """Whether one of the suffixes is `-fast`."""
 
 
 def may_be_variant(name: str) -> bool:
-    """Return whether a name ends like a variant."""
+    """Return whether a name ends with a suffix of variants."""
     return name.endswith(_SUFFIXES)
 
 
 def variants_of(name: str) -> Iterator[Variant]:
-    """Iterate over the possible meanings of a name, those with fewer suffixes first."""
+    """Yield the possible interpretations of a name with suffixes, those with the fewest suffixes first."""
     name, is_fast = _without(name, _FAST)
     if is_fast:
         yield Variant(name, None, is_fast)

@@ -1,7 +1,7 @@
 """Parse the arguments of tool calls and fit them to the tool's schema.
 
-Nothing is guessed: a string becomes a number only if the schema does not allow a string there. Arguments that need no
-change are returned as the same text.
+Nothing is guessed: for example, a string is converted to a number only if the schema does not allow a string. Arguments
+that need no change are returned as the same text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -65,9 +65,9 @@ def _string(raw: msgspec.Raw) -> str | None:
 
 
 def _argument_text(raw: msgspec.Raw) -> str | None:
-    """Return arguments as the text of a JSON object. They may be an object, a string that contains one, or null.
+    """Return the arguments in `raw` as the text of a JSON object.
 
-    Return None if they are something else.
+    `raw` is a JSON object, a string that contains one, or null. Return None if it is anything else.
     """
     inner = _string(raw)
     text = bytes(raw).decode() if inner is None else inner
@@ -87,7 +87,7 @@ class ArgumentSchema:
         self._root: Schema = root if isinstance(root, dict) else {}
 
     def fit(self, text: str, *, keys: bool, values: bool) -> tuple[str, tuple[str, ...]]:
-        """Return arguments that fit the schema, and descriptions of the changes.
+        """Convert arguments to fit the schema. Return them with descriptions of the changes.
 
         `keys` enables the trimming of argument names, `values` the conversion of strings to other types.
         """
@@ -100,7 +100,7 @@ class ArgumentSchema:
         return (_encode(fitted).decode(), tuple(fitting.notes)) if fitting.notes else (text, ())
 
     def arguments(self, given: Mapping[str, str]) -> str:
-        """Return arguments as JSON. Their values are given as text and converted to the types of the schema."""
+        """Return arguments as JSON. Their values in `given` are text, and are converted to the types in the schema."""
         fitting = _ArgumentFitter(self._root, keys=False, values=True)
         return _encode(fitting.fit(dict(given), self._root, "", 0)).decode()
 
@@ -113,7 +113,7 @@ class _ArgumentFitter:
         self.notes: list[str] = []
 
     def fit(self, value: Any, schema: Any, at: str, depth: int) -> Any:
-        """Return the value, converted to fit the schema where that is unambiguous. `at` is its path, for notes."""
+        """Return the value, converted to fit the schema if that is unambiguous. `at` is its path, for the notes."""
         schema = self.resolved(schema, depth)
         if depth > MAX_DEPTH or not schema:
             return value
@@ -180,7 +180,7 @@ class _ArgumentFitter:
         return allowed
 
     def resolved(self, schema: Any, depth: int) -> Schema:
-        """Follow references, and reduce a choice between one schema and null to that schema."""
+        """Return the schema with references resolved. A choice between a schema and null is reduced to that schema."""
         while isinstance(schema, dict) and depth <= MAX_DEPTH:
             ref, choice = schema.get("$ref"), _only_choice(schema)
             if isinstance(ref, str):
@@ -200,7 +200,7 @@ class _ArgumentFitter:
 
 
 def _only_choice(schema: Schema) -> Any:
-    """Return the only alternative of a schema besides null, or None if there is not exactly one."""
+    """Return the only alternative of a schema apart from null. Return None if there are several or none."""
     alternatives = schema.get("anyOf") or schema.get("oneOf")
     if "type" in schema or not isinstance(alternatives, list):
         return None

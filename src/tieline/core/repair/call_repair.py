@@ -1,4 +1,4 @@
-"""Repair one complete call: unwrap it, repair its JSON, fit it to its schema, or stop a repetition."""
+"""Repair one complete call: unwrap it, repair its JSON, fit its arguments to the schema, or replace a repeated call."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -22,7 +22,7 @@ _NONE: frozenset[Any] = frozenset()
 
 
 class Repaired(NamedTuple):
-    """The replacement for a call, and the notes to emit before the replacement."""
+    """The part that replaces a call, and the notes to emit before it."""
 
     notes: tuple[Note, ...]
     part: ToolCall | Text
@@ -59,7 +59,7 @@ class CallRepair:
         return WRAPPERS - self.offered.keys() if "parallel" in self.enabled else _NONE
 
     def needs_whole(self, call: ToolCall) -> bool:
-        """Return whether a call with this name may need a repair and must be held until it is complete."""
+        """Return whether a call to this tool may need a repair, so that it must be held until it is complete."""
         name = call.name
         return (
             name in self.wrappers
@@ -78,7 +78,7 @@ class CallRepair:
     def repaired(self, call: ToolCall, *, truncated: bool) -> list[Repaired] | None:
         """Return the replacements for a complete call, or None if it needs no change.
 
-        If the answer is `truncated`, malformed JSON may lack its end and is not repaired.
+        If the answer was truncated, malformed JSON is not repaired, because its end may be missing.
         """
         notes: list[Note] = []
         whole = call
@@ -95,7 +95,7 @@ class CallRepair:
         return [self.single(first, notes), *(self.single(other, []) for other in others)]
 
     def unwrapped(self, wrapper: ToolCall) -> list[ToolCall] | None:
-        """Return the calls inside a wrapper, or None unless all of them call offered tools."""
+        """Return the calls inside a wrapper. Return None unless all of them are valid calls to offered tools."""
         found = object_fields(wrapper.arguments) or {}
         lists = [array_items(found[key]) for key in _LISTS if key in found]
         inner = lists[0] if len(lists) == 1 else None
@@ -111,7 +111,7 @@ class CallRepair:
         return calls
 
     def single(self, call: ToolCall, notes: list[Note]) -> Repaired:
-        """Repair one call. `notes` holds the notes about this call so far; new ones are appended."""
+        """Repair one call that is not a wrapper. Append notes about the repairs to `notes`."""
         if call.name not in self.offered:
             if self.notes_unknown:
                 notes.append(Note(kind="unknown_tool", message=f"the tool {call.name} was not offered"))

@@ -1,8 +1,8 @@
 """Repair malformed but complete JSON.
 
 Models forget a closing brace or quote, leave a trailing comma, or write Python quotes and constants. Only unambiguous
-errors are repaired; a missing key or value is not invented. The caller must make sure that the text is not truncated,
-because the text alone does not show it.
+errors are repaired; a missing key or value is not invented. The caller must make sure that the text is not truncated:
+this cannot be seen from the text alone.
 """
 
 import json
@@ -100,9 +100,9 @@ class _LenientParser:
         self.place += 1
 
     def closed(self) -> bool:
-        """Return whether the innermost object or array ends here, and consume its closing bracket.
+        """Return whether the innermost object or array ends at this position. If so, consume its closing bracket.
 
-        If its bracket is missing, it ends before the bracket of an outer object or array, or at the end of the text.
+        If that bracket is missing, the object or array ends at the bracket of an outer one, or at the end of the text.
         """
         following = self.peek()
         if following and following not in self.closers:
@@ -135,7 +135,7 @@ class _LenientParser:
 
 
 def _unescaped(inner: str) -> str:
-    """Decode the escape sequences of a string; unescaped line breaks are accepted."""
+    """Decode the escape sequences in the content of a string. Unescaped line breaks are accepted."""
 
     def escape(match: re.Match[str]) -> str:
         if match[2]:

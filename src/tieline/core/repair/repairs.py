@@ -3,14 +3,14 @@
 Repairs are disabled unless they are configured for an upstream, except `parallel`, which is always safe. Each repair
 emits a Note directly before the part it changed.
 
-    parallel    unwrap several calls from a wrapper call (`multi_tool_use.parallel`)
-    text_calls  convert text in which the model wrote a call to a real call (text_calls.py)
+    parallel    extract the calls inside a wrapper call (`multi_tool_use.parallel`)
+    text_calls  find calls that the model wrote as text, and convert them to real calls (text_calls.py)
     coerce      convert a string to the array, object, number or boolean that the schema requires
     keys        strip white space around argument names
     json        repair malformed but complete JSON (json_repair.py), unless the answer was truncated
     unknown     add a note about a call to a tool that was not offered; the call itself is not changed
-    repeat      replace a call that was made three times in a row with the same arguments and the same result by a
-                text that explains this to the model and the user (repeats.py)
+    repeat      if a call was made three times in a row with the same arguments and result, replace the next one by
+                a text that explains this to the model and the user (repeats.py)
 
 Correct events pass unchanged. A call that may need a repair is held until it is complete; a call with malformed JSON
 is held until the ending shows whether the answer was truncated.
@@ -39,7 +39,7 @@ _COMPLETE = (Why.END_TURN, Why.TOOL_USE)
 
 
 class Repairs:
-    """Applies the enabled repairs to the events of one leg. `history` is the normalised history of its request."""
+    """Applies the enabled repairs to the events of one leg. `history` is the normalised history of the request."""
 
     def __init__(
         self, tools: Sequence[ToolSpec], enabled: frozenset[RepairName], history: Sequence[Message] = ()
@@ -53,22 +53,22 @@ class Repairs:
         self._held: list[Event] = []
         """The events of a call that is being held until it is complete."""
         self._waiting: list[Event] | None = None
-        """A call with malformed JSON and all events after it, held until the ending; None if there is no such call."""
+        """The events from a call with malformed JSON on, held until the ending; None if there is no such call."""
         self._is_truncated: bool | None = None
         """Whether the answer was truncated; None until the ending is known."""
         self._id = ""
         self._recovered = 0
         self._reads_all = scanner is not None or ("repeat" in enabled and bool(self._calls.repeated))
-        """Whether an enabled repair must see every event."""
+        """Whether an enabled repair has to process every event, even in batches without calls."""
         self._is_idle = not self._reads_all
 
     @cached_property
     def _calls(self) -> CallRepair:
-        """The repairs of calls, created when needed, because most legs have no calls."""
+        """The object that repairs calls. It is created when needed, because most legs have no calls."""
         return CallRepair(self._tools, self._enabled, self._history)
 
     def apply(self, batch: Batch) -> Batch:
-        """Return the repaired events, or the same batch object if nothing in it can need a repair."""
+        """Return the repaired events. If no event in the batch can need a repair, return the same object."""
         if self._is_idle:
             for start in of_kind(batch, PartStart):
                 if type(start.part) is ToolCall and self._calls.needs_whole(start.part):
@@ -112,7 +112,7 @@ class Repairs:
                 self._out.emit(event)
 
     def _hold(self, event: Event) -> None:
-        """Add an event to the held call. A failure releases the call unchanged."""
+        """Add an event to the call that is being held. If the leg fails, emit the call unchanged."""
         if isinstance(event, Failed):
             self._out.emit_all(self._held)
             self._held = []
@@ -137,7 +137,7 @@ class Repairs:
         self._out.end(index)
 
     def _replay_waiting(self, ending: Finished | Failed) -> None:
-        """Process the events that waited for the ending."""
+        """Process the events that were held until the ending."""
         self._is_truncated = not (isinstance(ending, Finished) and ending.reason in _COMPLETE)
         waiting, self._waiting = self._waiting or [], None
         for event in waiting:
@@ -159,7 +159,7 @@ class _RepairedEvents:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.shift = 0
-        """Difference between outgoing and incoming indices."""
+        """The number to add to the index of an incoming part to get its outgoing index."""
         self.index = 0
         self.calls = 0
         self.changed = False
@@ -170,7 +170,7 @@ class _RepairedEvents:
         return events
 
     def begin(self, index: int) -> None:
-        """Start the replacement of the incoming part with this index."""
+        """Begin to replace the incoming part with this index. Parts emitted from now on replace it."""
         self.index = index + self.shift
 
     def end(self, index: int) -> None:
@@ -227,7 +227,7 @@ class _TextPartRepair:
         self._begun = False
 
     def takes(self, event: Event) -> bool:
-        """Process an event if it belongs to a text part. Return whether it does."""
+        """Process an event if it belongs to a text part. Return whether it was processed."""
         match event:
             case PartStart(part=Text(refusal=False)):
                 self._open, self._is_rewritten, self._begun = True, False, False
@@ -252,7 +252,7 @@ class _TextPartRepair:
         return True
 
     def _settle(self) -> None:
-        """Emit the held events, or the texts and calls found in them, unless they may contain an incomplete call."""
+        """Emit the held events, or the texts and calls found in them. Wait if they may contain an incomplete call."""
         if not self._is_rewritten and any(isinstance(piece, TextCall) for piece in self._pieces):
             self._is_rewritten = True
         if self._is_rewritten:

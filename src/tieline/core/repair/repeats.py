@@ -1,6 +1,6 @@
 """Find calls that a model repeats in a loop: the same call with the same result each time.
 
-Only assistant messages after the last input of the user count. A call whose result changes is not a repetition; the
+Only assistant messages after the user's last input count. A call whose result changes is not a repetition, because the
 model may be polling.
 """
 
@@ -24,7 +24,7 @@ def call_key(call: ToolCall) -> Key:
 
 
 def repeated_calls(history: Sequence[Message], times: int) -> frozenset[Key]:
-    """Return the keys of the calls that each of the last `times` assistant messages made with the same result."""
+    """Return the keys of the calls that occur, with the same result, in each of the last `times` assistant messages."""
     counts: Counter[Key] = Counter()
     row: dict[Key, object] | None = None
     results: dict[str, object] = {}
@@ -44,7 +44,7 @@ def repeated_calls(history: Sequence[Message], times: int) -> frozenset[Key]:
 
 
 def _still(row: dict[Key, object] | None, message: Message, results: dict[str, object]) -> dict[Key, object]:
-    """Return those calls in `row` that `message` made too, with the same result, or all its calls if `row` is None."""
+    """Return the calls of `message` that are also in `row` with the same result, or all its calls if `row` is None."""
     calls = (part for part in message.parts if isinstance(part, ToolCall) and part.id in results)
     made = {call_key(call): results[call.id] for call in calls}
     if row is None:

@@ -1,8 +1,8 @@
-"""Find tool calls that a model wrote as text, while the text streams.
+"""Find tool calls that a model wrote as text, while the text is being received.
 
 Models trained on several call formats sometimes write a call as text. Each form begins with an opener, and all forms
 but the last end with a closer. Only well-formed calls to offered tools are recognised; anything else remains text. Text
-is held back only from a possible opener on, until it is clear whether a call follows.
+is held back only from a possible opener on, and only until it is clear whether it is a call.
 
     <tool_call>{"name": …, "arguments": {…}}</tool_call>
     <function=name>{…}</function>               or with <parameter=key>value</parameter> inside
@@ -22,9 +22,9 @@ MAX_CALLS = 32
 MAX_HELD = 256 * 1024
 """Maximum number of characters held back for one call."""
 MAX_WORK = 8 * 1024 * 1024
-"""Maximum number of characters parsed per leg, including repeated attempts; all further text remains text."""
+"""Maximum number of characters parsed in a leg, including repeated attempts. After that, no calls are recognised."""
 MAX_TRIES = 64
-"""Maximum number of positions tried as the end of one call."""
+"""Maximum number of positions that are tried as the end of one call."""
 
 
 class TextCall(NamedTuple):
@@ -46,7 +46,7 @@ _PARAMETER = re.compile(
 
 
 def _json_calls(body: str, schemas: Schemas) -> list[TextCall] | None:
-    """Parse a JSON object as a call, or an array of objects as several. Return None unless all call offered tools."""
+    """Parse a JSON object as one call, or an array as several. Return None unless all are calls to offered tools."""
     text = body.strip()
     many = array_items(text)
     found = [parse_call(one) for one in (many if many is not None else [text])]
@@ -73,7 +73,7 @@ def _invoke(body: str, schemas: Schemas) -> list[TextCall] | None:
 
 
 def _tagged(form: re.Pattern[str], body: str, schemas: Schemas) -> list[TextCall] | None:
-    """Parse consecutive tagged calls. Return None if there is anything else between them."""
+    """Parse consecutive calls written as tags of this form. Return None if there is other text or an invalid call."""
     calls: list[TextCall] = []
     place = 0
     while place < len(body):
@@ -90,7 +90,7 @@ def _tagged(form: re.Pattern[str], body: str, schemas: Schemas) -> list[TextCall
 
 
 def _tagged_arguments(inner: str, schema: ArgumentSchema) -> str | None:
-    """Return arguments as JSON. They are written as a JSON object, or as one tag for each argument.
+    """Return the arguments of a call as JSON. They are written as a JSON object, or each in a tag of its own.
 
     The schema determines the types of tagged arguments. Return None if the arguments are malformed.
     """
@@ -130,7 +130,7 @@ _LONGEST = max(map(len, _FORMS))
 
 
 class TextCallScanner:
-    """Splits the text of one leg into plain text and calls. `feed` and `close` return these in order."""
+    """Splits the text of one leg into plain text and calls, which `feed` and `close` return in order."""
 
     def __init__(self, schemas: Schemas) -> None:
         self._schemas = schemas
@@ -145,16 +145,16 @@ class TextCallScanner:
 
     @property
     def holds(self) -> bool:
-        """Whether text is held back."""
+        """Whether some text is being held back."""
         return bool(self._buffer)
 
     def feed(self, text: str) -> list[str | TextCall]:
-        """Add text, and return the plain text and calls that are certain so far."""
+        """Add text. Return the plain text and the calls that can be recognised with certainty so far."""
         self._buffer += text
         return self._pieces(final=False)
 
     def close(self) -> list[str | TextCall]:
-        """End the text, and return the plain text and calls that were held back."""
+        """End the text. Return the text that was held back, split into plain text and calls."""
         pieces = [*self._pieces(final=True), *self._cut(len(self._buffer))]
         self._before = ""
         return pieces
@@ -179,9 +179,9 @@ class TextCallScanner:
         return pieces + self._cut(len(self._buffer))
 
     def _read(self, match: re.Match[str], final: bool) -> tuple[int, list[TextCall] | None]:
-        """Return the end position of the calls after an opener, and the calls.
+        """Return the position after the calls that follow an opener, and these calls.
 
-        Without calls, the position is -1 if more text may complete a call. Otherwise it is where the search continues.
+        If there are none, the position is -1 if more text may complete a call, otherwise where to continue the search.
         """
         body = match.end()
         closer, read = _FORMS[match[0]]
@@ -204,7 +204,7 @@ class TextCallScanner:
         return self._unclosed(body, final)
 
     def _unclosed(self, body: int, final: bool) -> tuple[int, None]:
-        """Return the result of `_read` for a missing closer: wait for it, unless the text is over or too long."""
+        """Return the result of `_read` if the closer is missing. Wait for it, unless the text is over or too long."""
         return (body if final or len(self._buffer) - body > MAX_HELD else -1), None
 
     def _read_array(self, body: int, final: bool) -> tuple[int, list[TextCall] | None]:
@@ -222,7 +222,7 @@ class TextCallScanner:
         return self._unclosed(body, final)
 
     def _possible_opener(self) -> int:
-        """Return the position of an incomplete opener at the end of the text, or the end if there is none."""
+        """Return the position of an incomplete opener at the end of the text; the text's length if there is none."""
         size = len(self._buffer)
         for place in range(max(self._from, size - _LONGEST), size):
             tail = self._buffer[place:]
@@ -244,5 +244,5 @@ class TextCallScanner:
 
 
 def _inside_string(text: str) -> bool:
-    """Return whether a JSON string is open at the end, so that a closer found there is part of the string."""
+    """Return whether the text ends inside a JSON string. A closer found there is part of the string."""
     return '"' in _STRING.sub("", text)

@@ -1,4 +1,4 @@
-"""Assemble a session's message from the events of a leg while it is being generated."""
+"""Assemble a message of a session from the events of a leg while the message is being generated."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ _NOTHING = Usage()
 
 
 class _OpenPart(Struct):
-    """The part being received."""
+    """The part that is being received, and its text so far."""
 
     part: Part
     texts: list[str]
@@ -46,7 +46,7 @@ class MessageDraft:
         self._plan: Plan | None = None
         self._usage: Usage | None = None
         self._round = _NOTHING
-        """The total usage when the last tool call ended. The usage since then is that of the last request."""
+        """The total usage when the last tool call ended. All usage after that is the usage of the last request."""
 
     def add(self, batch: Batch, now: float) -> None:
         """Add a batch of events that was received at the time `now`."""
@@ -58,12 +58,12 @@ class MessageDraft:
                 self._take(event, now)
 
     def end(self, ending: Finished | Failed) -> None:
-        """Set the ending, unless there is one already."""
+        """Set the ending of the message, unless it has one already."""
         if self.ending is None:
             self.ending = ending
 
     def turn(self) -> Turn:
-        """Return the message as far as it has been received."""
+        """Return the message with everything received so far."""
         parts = tuple(self._parts)
         if self._open is not None:
             parts = (*parts, _with_text(self._open.part, "".join(self._open.texts)))

@@ -43,7 +43,7 @@ def shorten_title(text: str) -> str:
 
 
 def _parts_in(rounds: Sequence[Message]) -> int:
-    """Return how many parts the assistant messages in `rounds` have. Calls do not count: they are activities."""
+    """Return the number of parts in the assistant messages of `rounds`, without calls (they become activities)."""
     parts = (part for message in rounds if message.role == "assistant" for part in message.parts)
     return sum(not isinstance(part, ToolCall) for part in parts)
 

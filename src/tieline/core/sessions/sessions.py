@@ -1,8 +1,8 @@
 """The web page's sessions: their messages, the message being generated, and their storage.
 
-A session is listed by its summary; its messages are loaded from the store on demand. A message of the model is stored
-regularly while it is being generated. If the gateway is restarted meanwhile, the last stored version of the message
-remains, with the ending *cancelled*.
+The summaries of all sessions are kept in memory; messages are loaded from the store on demand. While the model's
+message is being generated, it is stored regularly. If the gateway is restarted meanwhile, the last stored version of
+the message remains, with the ending *cancelled*.
 """
 
 import asyncio
@@ -48,12 +48,12 @@ RESTARTED = Finished(reason=StopReason.CANCELLED, detail="The gateway was stoppe
 
 
 class StoredSession(Value):
-    """A session as it is stored; `head` is the last message of the displayed branch."""
+    """A session in the form in which it is stored. `head` is the id of the last message of the displayed branch."""
 
     summary: Summary
     head: str | None = None
     is_named: bool = False
-    """Whether a person chose the title."""
+    """Whether the user chose the title. If not, the title is derived from the first message."""
 
 
 class SentMessage(Value, omit_defaults=False):
@@ -64,7 +64,7 @@ class SentMessage(Value, omit_defaults=False):
 
 
 class SessionView(NamedTuple):
-    """The displayed branch of a session. `branches` lists the alternatives to its messages, by message id."""
+    """The displayed branch of a session. `branches` lists the ids of each message's alternatives, by message id."""
 
     summary: Summary
     turns: list[Turn]
@@ -79,7 +79,7 @@ class _LiveSession:
     def __init__(self, stored: StoredSession) -> None:
         self.stored = stored
         self.tree: MessageTree | None = None
-        """The messages while one is being generated; otherwise None, and the cache of PageSessions may hold them."""
+        """All messages while one is being generated; None otherwise. PageSessions may then have them in its cache."""
         self.draft: MessageDraft | None = None
         self.task: asyncio.Task[None] | None = None
 
@@ -124,7 +124,7 @@ class PageSessions:
         self._is_loaded = False
         self._loading = asyncio.Lock()
         self._trees: BoundedCache[str, MessageTree] = BoundedCache(MAX_OPEN)
-        """The messages of idle sessions."""
+        """Cache of the messages of idle sessions, by session id."""
         gateway.inbox.listen(self._on_answer)
 
     async def summaries(self) -> list[Summary]:
@@ -180,7 +180,7 @@ class PageSessions:
     # ── Messages ─────────────────────────────────────────────────────────────────────────────────
 
     async def send(self, session_id: str, parts: Sequence[Part], parent: str | None = None) -> SentMessage:
-        """Add a message of the user after `parent`, by default after the last message, and start the answer."""
+        """Add a message of the user after `parent` (by default, the last message), and start the answer."""
         session = await self._find(session_id)
         tree = await self._tree(session)
         if not parts:
@@ -212,7 +212,7 @@ class PageSessions:
         return self._begin(session, tree, self._user_turn(old.parent, parts))
 
     async def branch(self, session_id: str, message: str) -> None:
-        """Display the branch that contains a message, with the newest messages after it."""
+        """Display the branch that contains a message. After that message, it continues with the newest messages."""
         session = await self._find(session_id)
         tree = await self._tree(session)
         tree.get(message)
@@ -234,7 +234,7 @@ class PageSessions:
         return Turn(id=self._mint(), parent=parent, role="user", at=self._clock(), parts=tuple(parts))
 
     def _begin(self, session: _LiveSession, tree: MessageTree, user: Turn) -> SentMessage:
-        """Start the answer to a user's message. Must not await, so that two answers cannot start at the same time."""
+        """Start the answer to a user's message. This never awaits, so two answers cannot start at the same time."""
         session.check_idle()
         session.tree = tree
         is_new = user.id not in tree
@@ -263,7 +263,7 @@ class PageSessions:
         return SentMessage(user=user, assistant=draft.id)
 
     async def _generate(self, session: _LiveSession, draft: MessageDraft, request: Request, user: Turn | None) -> None:
-        """Run the leg that generates a message. `user` is the message it answers, if it must be stored first."""
+        """Run the leg that generates a message. If `user` is given, store this message of the user first."""
         leg: WatchedLeg | None = None
         try:
             if user is not None:
@@ -301,7 +301,7 @@ class PageSessions:
         await self._finish(session, draft)
 
     async def _finish(self, session: _LiveSession, draft: MessageDraft) -> None:
-        """Store a complete message. Called by its task and by `_stop`; the second call does nothing."""
+        """Store a complete or stopped message. Its task and `_stop` both call this; the second call does nothing."""
         if session.draft is not draft:
             return
         session.draft = session.task = None
@@ -333,7 +333,7 @@ class PageSessions:
     # ── Plans ────────────────────────────────────────────────────────────────────────────────────
 
     def _on_answer(self, origin: Origin, item: InboxItem, answer: Answer) -> None:
-        """Add a reviewed plan to the message being generated. If the plan was approved, end the session's plan mode."""
+        """Add a reviewed plan to the message being generated. If the plan was approved, switch plan mode off."""
         session = self._sessions.get(origin.session)
         if session is None or session.draft is None or not isinstance(item, PlanReview):
             return
@@ -367,7 +367,7 @@ class PageSessions:
             await self._store.write(_turns_shelf(session.id), turn.id, msgspec.json.encode(turn))
 
     async def _load(self) -> None:
-        """Load the list of sessions, once."""
+        """Load the list of sessions, unless it has been loaded already."""
         async with self._loading:
             if self._is_loaded:
                 return

@@ -1,1 +1,1 @@
-"""Observability: records of legs, metrics, the event bus, and removal of secrets."""
+"""Observability: records of legs, metrics, the event bus, and the removal of secrets from messages and logs."""

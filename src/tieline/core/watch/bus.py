@@ -1,4 +1,4 @@
-"""The event bus for watchers such as the web page: notifications about changes, and views of the records of legs."""
+"""The event bus for watchers such as the web page. It publishes changes, and gives access to the records of legs."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -77,7 +77,7 @@ class Bus:
     ) -> None:
         self.records = LegRecords(clock, max_legs=max_legs, max_total_size=max_total_size)
         self.mint = mint
-        """Returns a new id for a request that received none from its upstream."""
+        """Returns a new request id. It is used if the upstream has not sent one."""
         self._secrets = secrets or Secrets()
         self._watchers: list[Watcher] = []
 
@@ -103,9 +103,9 @@ class Bus:
     # ── Legs ─────────────────────────────────────────────────────────────────────────────────────
 
     def legs(self, before: str | None = None, query: str = "") -> list[LegSummary]:
-        """Return the newest legs, at most PAGE_SIZE, whose summaries contain all words of the query.
+        """Return the newest legs (at most PAGE_SIZE) whose summaries contain all words of the query.
 
-        If `before` is the id of a leg, return only legs before that one.
+        If `before` is given, return only legs that are older than the leg with this id.
         """
         words = query.lower().split()
         limit = int(before) if before is not None and before.isdecimal() else None
@@ -157,7 +157,7 @@ class Bus:
         )
 
     def hide(self, text: str) -> str:
-        """Return the text with known secrets, and everything that looks like a secret, replaced."""
+        """Return the text with all known secrets, and everything that looks like a secret, replaced."""
         return hide_likely(self._secrets.hide(text))
 
 

@@ -1,4 +1,4 @@
-"""Counters of the gateway, and all metrics as text for Prometheus."""
+"""The gateway's counters, and the conversion of all metrics to text for Prometheus."""
 
 from collections import Counter
 from collections.abc import Iterator

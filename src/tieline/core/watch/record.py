@@ -1,4 +1,4 @@
-"""Records of legs, which show people what happened, and histograms of their durations.
+"""Records of legs, from which people can see what happened, and histograms of the durations of legs.
 
 Batches are appended while a leg runs; when it ends, its record is truncated to a size limit. The number of records, the
 size of each, and their total size are bounded; the oldest records are dropped first.
@@ -33,11 +33,11 @@ MAX_LEGS = 500
 MAX_TOTAL_SIZE = 12 * 1024 * 1024
 """Maximum size of all records in characters."""
 MAX_RECORD_SIZE = 256 * 1024
-"""Maximum size in characters of the request in a record; the same limit applies to the events."""
+"""Maximum number of characters of the request in a record. The same limit applies to the events."""
 MAX_EVENTS = 4096
-"""Number of events after which deltas are no longer recorded; the end of a part contains its complete text anyway."""
+"""Number of events after which deltas are no longer recorded. No text is lost: the end of a part contains all of it."""
 MAX_SEPARATE_EVENTS = 512
-"""A record with more events than this is truncated, and its consecutive deltas are joined."""
+"""If a record has more events than this, consecutive deltas are joined and long content is truncated."""
 MAX_NOTES = 200
 MAX_TITLE = 80
 MAX_CALL_NAME = 60
@@ -54,7 +54,7 @@ Status = Literal["running", "ok", "failed", "cancelled", "parked"]
 
 
 class LegSummary(Value, omit_defaults=False):
-    """A leg's metadata. `at` is a Unix timestamp; `first_byte` and `duration` are seconds since then."""
+    """A leg's metadata. `at` is its start as a Unix timestamp; `first_byte` and `duration` are seconds since then."""
 
     id: str
     at: float
@@ -146,10 +146,10 @@ class LegRecord:
         self.title: str | None = None
         self._events: list[tuple[float, Batch]] = []
         self.sent: list[Batch] | None = None
-        """The batches sent to the client; None as long as they equal the received ones."""
+        """The batches sent to the client; None as long as they are equal to the batches received from the upstream."""
 
     def upstream_id(self) -> str:
-        """Return the upstream's request id, or an empty string."""
+        """Return the upstream's request id, or an empty string if it sent none."""
         first = self._events[0][1] if self._events else ()
         return id_in(first[0].headers) if first and type(first[0]) is Started else ""
 
@@ -170,7 +170,7 @@ class LegRecord:
             events.append((elapsed, batch if count <= MAX_EVENTS else _without_deltas(batch)))
 
     def add_sent(self, received: Batch, batch: Batch) -> None:
-        """Record the batch sent to the client for `received`. Nothing is stored until the two differ."""
+        """Record the batch sent to the client for `received`. As long as the two are equal, nothing is stored."""
         if not self.is_kept:
             return
         if self.sent is None:
@@ -189,8 +189,8 @@ class LegRecord:
     def close(self, request_size: int, parts: Iterable[Part]) -> None:
         """End the record and truncate it if it is too large.
 
-        `request_size` is the approximate size of the request, or 0 if unknown; `parts` are those of the answer. Most
-        legs are small and are not truncated; their size is estimated from `parts`, without iterating over the events.
+        `request_size` is the approximate size of the request, or 0 if unknown. `parts` are the parts of the answer.
+        From them, the size is estimated without iterating over the events; most legs are small and are not truncated.
         """
         size = request_size or _request_size(self.request)
         if size > MAX_RECORD_SIZE:
@@ -214,7 +214,7 @@ class LegRecord:
         return received.spent + sent.spent
 
     def calls(self) -> tuple[str, ...]:
-        """Return the names of the tools in the recorded calls and activities."""
+        """Return the names of the tools that appear in the recorded calls and activities."""
         names: list[str] = []
         used: set[str] = set()
         for _, batch in self._events:
@@ -248,7 +248,7 @@ class LegRecord:
 
     @property
     def status(self) -> Status:
-        """Whether the leg is running, and otherwise how it ended."""
+        """Whether the leg is still running, or how it ended."""
         if self.duration is None:
             return "running"
         match self.ending:
@@ -274,7 +274,7 @@ class Histogram:
 
 
 class LegRecords:
-    """The records of running and recent legs. If `max_legs` is 0, none are kept, and only durations are measured."""
+    """The records of running and recent legs. If `max_legs` is 0, no records are kept; only durations are measured."""
 
     def __init__(
         self, clock: Callable[[], float], *, max_legs: int = MAX_LEGS, max_total_size: int = MAX_TOTAL_SIZE
@@ -338,7 +338,7 @@ class LegRecords:
 
 
 def _is_update(before: Batch, activity: Activity) -> bool:
-    """Return whether an activity is an update of the last recorded one: it has the same id and status."""
+    """Return whether an activity updates the one in `before`: it has the same id and status, and can replace it."""
     last = before[0] if len(before) == 1 else None
     return isinstance(last, Activity) and (last.id, last.status) == (activity.id, activity.status)
 

@@ -1,11 +1,11 @@
-"""Remove secrets from messages and logs: some servers repeat a rejected key in their error message."""
+"""Remove secrets from messages and logs. For example, some servers repeat a rejected key in their error message."""
 
 import re
 from collections.abc import Iterable, Mapping
 
 HIDDEN = "***"
 MIN_LENGTH = 8
-"""Shorter texts are not treated as secrets; they may be ordinary words."""
+"""Minimum length of a secret. Shorter texts are not hidden, because they may be ordinary words."""
 
 _LIKELY = re.compile(
     r"""\b(?:sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,}
@@ -31,7 +31,7 @@ _SECRET_NAME = re.compile(r"auth|key|token|secret|passw|credential|cookie|sessio
 
 
 def secret_values(settings: Mapping[str, str]) -> list[str]:
-    """Return the values of headers or environment variables that are secret, judging by their name or format."""
+    """Return the values of those headers or environment variables that, by their name or format, seem to be secret."""
     found = [value for name, value in settings.items() if _SECRET_NAME.search(name) or _LIKELY.search(value)]
     return [*found, *(word for value in found for word in value.split() if word != value)]
 

@@ -1,6 +1,6 @@
-"""Truncate requests and events for display: long texts to their beginning, images to a stub.
+"""Truncate requests and events for display: of long texts, keep the beginning; replace images with a short placeholder.
 
-Each value is charged to a size budget. When the budget is exhausted, the remaining values are dropped. Protocol
+The size of each value is deducted from a budget. When the budget is used up, the remaining values are dropped. Protocol
 metadata (`meta`) is not kept.
 """
 
@@ -37,7 +37,7 @@ VALUE_OVERHEAD = 64
 
 
 class Budget:
-    """A size budget in characters. Its methods return truncated copies of values and charge their size to it."""
+    """A size budget in characters. Its methods return truncated copies of values and deduct the size of the copies."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -55,7 +55,7 @@ class Budget:
         return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} characters more)"
 
     def name(self, text: str) -> str:
-        """Truncate a name."""
+        """Truncate a name to MAX_NAME characters."""
         return self.text(text, MAX_NAME)
 
     def part(self, part: Part) -> Part:
@@ -85,7 +85,7 @@ class Budget:
                 assert_never(part)
 
     def request(self, request: Request) -> Request:
-        """Truncate a request. Of a long history, keep the end."""
+        """Truncate a request. If the history is too long, keep its end."""
         tools = tuple(self._tool(tool) for tool in self._within_budget(request.tools))
         return replace(
             request,
