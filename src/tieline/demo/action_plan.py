@@ -50,9 +50,9 @@ _CHATTER = re.compile(
 
 
 def plan_actions(words: str, tools: Sequence[str]) -> tuple[tuple[Action, ...], ...]:
-    """Return the steps that the user requests, each a group of actions that can run in parallel.
+    """Return the steps that the user requests. Each step is a group of actions that can run in parallel.
 
-    `tools` are the names of the tools.
+    `tools` are the names of the tools that the client offers.
     """
     if len(words) > MAX_WORDS:
         return ()
@@ -105,7 +105,7 @@ class _Planner:
         return tuple(map(tuple, steps))
 
     def _next(self, at: int) -> tuple[Action | None, int]:
-        """Return the action that begins at clause `at` (None if none does), and the index after its last clause."""
+        """Return the action that begins at clause `at`, or None, and the index of the clause after it."""
         for end in range(at + 1, min(at + MAX_JOINED, len(self._clauses)) + 1):
             if end > at + 1 and self._alone[end - 1] is not None:
                 break
@@ -116,9 +116,10 @@ class _Planner:
     def _extended(self, action: Action, at: int, end: int) -> tuple[Action, int]:
         """Extend an action by the clauses that continue its command or content.
 
-        The action consists of the clauses from `at` to before `end`. Return the extended action and its new `end`.
+        The action consists of the clauses from `at` up to, but not including, `end`. Return the extended action and its
+        new `end`.
 
-        A command or content may contain "and" and ","; the command after `run:` extends to the end of its line.
+        A command or content may itself contain "and" or ",". A command after `run:` extends to the end of its line.
         """
         is_exact = is_open_command(self._text(at, end))
         while end < len(self._clauses) and not self._is_quoted(end - 1) and not self._begins(end):
@@ -130,7 +131,7 @@ class _Planner:
         return action, end
 
     def _begins(self, at: int) -> bool:
-        """Return whether a clause stands on its own, so that it does not continue the clause before it."""
+        """Return whether a clause stands on its own. If so, it does not continue the clause before it."""
         return self._alone[at] is not None or _CHATTER.match(self._text(at, at + 1)) is not None
 
     def _wish(self, at: int, end: int) -> Action | None:

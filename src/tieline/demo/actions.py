@@ -1,4 +1,4 @@
-"""Parse one clause of the user's text into an action, independently of the tools' schemas."""
+"""Parse one clause of the user's text into an action. The schemas of the tools do not matter here."""
 
 import re
 from collections.abc import Sequence
@@ -15,7 +15,8 @@ ActionKind = Literal["read", "write", "edit", "list", "grep", "glob", "shell", "
 class Action(Value):
     """One action that the user requests.
 
-    `pattern` is the text to search for or to replace with `new`. `words` are the arguments for the tool named `tool`.
+    `pattern` is the text to search for, or to replace with `new`. `words` are the user's words for the arguments of the
+    tool `tool`.
     """
 
     kind: ActionKind
@@ -125,7 +126,7 @@ _NOWADAYS = re.compile(r"(?:\s{1,3}(?:right now|today|now|currently|like))+$", r
 
 
 def parse_action(clause: str, tools: Sequence[str]) -> Action | None:
-    """Parse a clause of the user's text; return None if it requests no action. `tools` are the names of the tools."""
+    """Parse a clause of the user's text. Return None if it requests no action. `tools` are the names of the tools."""
     text = _without_preamble(clause)
     if command := _COMMAND.fullmatch(text):
         return Action(kind="shell", command=unquoted(command["command"]))
@@ -146,7 +147,7 @@ def is_open_command(clause: str) -> bool:
 
 
 def repeat_action(before: Action, clause: str) -> Action | None:
-    """Parse a clause that refers to the action before it; return None if it does not.
+    """Parse a clause that refers to `before`, the action before it. Return None for any other clause.
 
     Examples are `b.txt` in `read a.txt and b.txt`, and `read it back` in `write a.txt, then read it back`.
     """
@@ -160,7 +161,7 @@ def repeat_action(before: Action, clause: str) -> Action | None:
 
 
 def find_tool(name: str, tools: Sequence[str]) -> str | None:
-    """Return the tool with this name, or else one whose name differs only in case or by a server prefix."""
+    """Return the tool with this name, or else a tool whose name differs only in case or in the prefix of its server."""
     wanted = name.lower()
     exact = (tool for tool in tools if tool == name)
     similar = (tool for tool in tools if wanted in (tool.lower(), _without_server(tool).lower()))
@@ -208,7 +209,7 @@ def _is_path(token: str) -> bool:
 def _parse_tool_call(text: str, tools: Sequence[str]) -> Action | None:
     """Parse a request such as `call get_weather with Tokyo`.
 
-    The name of a tool that is not offered is accepted only if it clearly denotes a tool.
+    A name that is not among `tools` is accepted only if the text makes clear that it is the name of a tool.
     """
     found = _TOOL.fullmatch(text)
     if not found:

@@ -23,7 +23,7 @@ _DIRECTORY = re.compile(
     re.IGNORECASE,
 )
 _PLACEHOLDER = "/path/to"
-"""The start of the example paths in the system prompt of Qwen Code, which are not the working directory."""
+"""The beginning of example paths in Qwen Code's system prompt. Such a path is not the working directory."""
 _OBSERVATION = "Observation:"
 # A client that gets the text from its command line may send it as one quoted argument.
 _ARGUMENT = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
@@ -39,7 +39,7 @@ class CallOutcome(Value):
 
 
 class DemoConversation(Value):
-    """The user's last text, and the outcomes of the calls after it: one tuple for each round of tool results."""
+    """The user's last text, and the outcomes of the calls after it. Each round of tool results is a tuple."""
 
     user_text: str = ""
     rounds: tuple[tuple[CallOutcome, ...], ...] = ()
@@ -98,7 +98,7 @@ def _last_user_message(messages: Sequence[Message]) -> int:
 
 
 def _rounds(messages: Sequence[Message]) -> tuple[tuple[CallOutcome, ...], ...]:
-    """Group the tool results by the assistant message that made the calls, in the order of the calls."""
+    """Return the tool results, grouped by the assistant message with the calls and in the order of the calls."""
     rounds: list[dict[int, CallOutcome]] = []
     order: dict[str, tuple[int, str]] = {}
     open_round = False
@@ -142,7 +142,7 @@ def _text(message: Message) -> str:
 
 
 def _directory(system: str, messages: Sequence[Message]) -> str:
-    """Return the working directory that the system prompt or a user message mentions; empty if there is none."""
+    """Return the working directory that the system prompt or a user message mentions; empty if none mentions it."""
     for text in (system, *(_text(message) for message in messages if message.role == "user")):
         for found in _DIRECTORY.finditer(text):
             if not found[1].startswith(_PLACEHOLDER):

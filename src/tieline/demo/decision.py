@@ -75,7 +75,7 @@ def decide(request: Request) -> DemoReply:
 
 
 class _Decision:
-    """Decides on the steps of one leg that follows no script."""
+    """Decides on the steps of one leg that does not follow a script."""
 
     def __init__(self, request: Request, conversation: DemoConversation) -> None:
         self._request = request
@@ -124,7 +124,7 @@ class _Decision:
         return project_summary.is_asked(self._user_text[:200])
 
     def _with_result(self, action: Action) -> Action:
-        """Return the action; if it writes "it", as in `read a.txt, then write it to b.txt`, insert the last result."""
+        """Return the action. If it writes "it", as in `write it to b.txt`, replace "it" with the last tool result."""
         outcomes = self._conversation.outcomes
         if action.kind == "write" and outcomes and _IT.fullmatch(action.content):
             return replace(action, content=bare(outcomes[-1].text))
@@ -133,7 +133,7 @@ class _Decision:
     def _next_calls(self) -> list[MatchedCall]:
         """Return the next calls of the plan.
 
-        The position in the plan is the number of results, because a client may run parallel calls one by one.
+        The number of results shows which calls have been made: a client may run parallel calls one by one.
         """
         done = len(self._conversation.outcomes)
         for step in self._plan:
@@ -209,9 +209,9 @@ class _Decision:
         return f"I see {' and '.join(seen)}. " if seen and not self._conversation.rounds else ""
 
     def _changes(self) -> str:
-        """Return the requested file changes as text, for a client that has no tools and applies the edits in an answer.
+        """Return the requested file changes as text, for a client without tools that applies edits found in an answer.
 
-        Return an empty string if the client does not ask for such a format.
+        Return an empty string if the client does not ask for edits in such a format.
         """
         form = edit_formats.find_format(f"{self._conversation.system}\n{self._user_text}")
         is_all = all(action.kind in ("write", "edit") and action.path for action in self._missing)
@@ -225,7 +225,7 @@ class _Decision:
         )
 
     def _missing_tools(self) -> str:
-        """Return an explanation of which tools are missing."""
+        """Return a text that says which tools are missing and which the client offers."""
         needs = [f"To {_lower(describe(action))}, I need a tool such as {_need(action)}." for action in self._missing]
         if self._request.tool_choice.mode == "none":
             why = "But the client does not allow tool calls in this request."

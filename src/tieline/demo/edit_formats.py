@@ -1,8 +1,8 @@
 """File changes written as text, for clients that have no tools and apply the edits found in an answer.
 
-Such a client (aider is one) describes the format in its system prompt: whole files, SEARCH/REPLACE blocks, unified
-diffs, or plain instructions. Plain instructions come from an "architect"; an "editor", a second request to the same
-model, carries them out.
+Such a client (for example aider) describes the format in its system prompt: whole files, SEARCH/REPLACE blocks, unified
+diffs, or plain instructions. Plain instructions are used in aider's architect mode: the model writes them as the
+"architect", and carries them out as the "editor" in a second request.
 """
 
 import re
@@ -23,7 +23,7 @@ _MARKS: tuple[tuple[Format, str], ...] = (
 
 
 def find_format(text: str) -> Format | None:
-    """Return the edit format that a prompt asks for; None if it asks for none."""
+    """Return the edit format that a prompt asks for, or None if it does not ask for any."""
     lowered = text.lower()
     return next((form for form, mark in _MARKS if mark in lowered), None)
 
@@ -38,7 +38,7 @@ def find_file(path: str, texts: Iterable[str]) -> str | None:
 
 
 def change(form: Format, action: Action, before: str | None) -> str:
-    """Return one change to a file in the given format. `before` is the file's current content, if it is known."""
+    """Return the file change that `action` requests, in this format. `before` is the file's content, if known."""
     if form == "architect":
         return _instruction(action)
     if form == "whole":
@@ -63,9 +63,9 @@ def _after(action: Action, before: str | None) -> str:
 
 
 def _lines_with(pattern: str, before: str | None) -> str:
-    """Return the first line that contains the pattern, because only whole lines can be replaced.
+    """Return the first line of `before` that contains the pattern: only whole lines can be replaced.
 
-    Return the pattern itself if there is no such line.
+    If there is no such line, return the pattern itself.
     """
     return next((line for line in (before or "").splitlines() if pattern in line), pattern)
 

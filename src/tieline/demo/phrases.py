@@ -24,7 +24,7 @@ def title_of(words: str) -> str:
 
 
 def commit_message(words: str) -> str:
-    """Return a commit message that names the files in the diff that the user's text contains."""
+    """Return a commit message that names the changed files. They are found in a diff in the user's text."""
     names = _CHANGED.findall(words)
     return f"Update {', '.join(names[:3])}" if names else "Update"
 
@@ -36,7 +36,7 @@ def shortened(text: str, limit: int = 80) -> str:
 
 
 def unquoted(text: str) -> str:
-    """Return the text without the quotes, backticks or fence around it; remove only white space from other text."""
+    """Return the text without the quotes, backticks or fence around it, or else without surrounding white space."""
     if fenced := _FENCED.fullmatch(text):
         return fenced[1]
     text = text.strip()
@@ -53,7 +53,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return the number with the noun in the right form: "1 line", "2 lines"."""
+    """Return the number and the noun in the singular or plural: "1 line", "2 lines"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 

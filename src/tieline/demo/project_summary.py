@@ -1,4 +1,4 @@
-"""Describe a project from its files: list the folder, read the README in it, and quote the README."""
+"""Describe a project: list its folder, read the README found there, and quote it."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ def is_asked(words: str) -> bool:
 
 
 def steps(outcomes: Sequence[CallOutcome]) -> list[list[Action]]:
-    """Return the steps known so far: list the folder and, once the listing shows a README, read it."""
+    """Return the steps that are known so far: list the folder and, if the listing contains a README, read it."""
     readme = _readme(outcomes)
     return [[Action(kind="list")], *([[Action(kind="read", path=readme)]] if readme else [])]
 
@@ -43,7 +43,7 @@ def explanation(outcomes: Sequence[CallOutcome]) -> str:
 
 
 def _readme(outcomes: Sequence[CallOutcome]) -> str:
-    """Return the path of the README closest to the root, from the listing; empty if there is none."""
+    """Return the path of the README that is closest to the root in the listing; empty if there is none."""
     found = _README.findall(outcomes[0].text) if outcomes and not outcomes[0].is_error else []
     return min(found, key=lambda name: (name.count("/"), len(name)), default="")
 

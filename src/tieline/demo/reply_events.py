@@ -1,7 +1,7 @@
 """Convert the demo model's reply to the events of a leg, with small deltas, ids and token counts.
 
-A token is a word, or a few characters of arguments. The client's token limit and stop sequences are applied. Ids are
-derived from the request, so the same request always yields the same events.
+A word counts as a token, and so do a few characters of arguments. The client's token limit and stop sequences apply.
+Ids are derived from the request, so the same request always yields the same events.
 """
 
 import hashlib
@@ -55,9 +55,9 @@ def _digest(request: Request) -> bytes:
 
 
 class _ReplyWriter:
-    """Writes the parts of a leg within the client's limits. `cut` is the ending once a limit has been reached.
+    """Writes the parts of a leg within the client's limits. Once a limit is reached, `cut` is the ending of the leg.
 
-    If `exact` is set, the limits do not apply.
+    If `exact` is true, the limits do not apply.
     """
 
     def __init__(self, request: Request, seed: bytes, *, exact: bool) -> None:
@@ -106,7 +106,7 @@ class _ReplyWriter:
         return len(tokens)
 
     def _stopped(self, text: str) -> tuple[str, str | None]:
-        """Return the text up to the first stop sequence in it, and that sequence (None if there is none)."""
+        """Return the text up to the first stop sequence, and that sequence; the text and None if there is none."""
         found = [(at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
         if not found:
             return text, None
@@ -133,7 +133,7 @@ def _strings(part: Part) -> tuple[str, ...]:
 
 
 def _letters(seed: bytes, salt: str) -> str:
-    """Return a random-looking string of letters and digits that depends only on `seed` and `salt`."""
+    """Return a string of letters and digits that looks random, but depends only on `seed` and `salt`."""
     number = int.from_bytes(hashlib.sha256(seed + salt.encode()).digest(), "big")
     letters = []
     for _ in range(_ID_LENGTH):

@@ -5,19 +5,19 @@ from tieline.model.events import Failed, Finished, Usage
 
 
 class Think(Value):
-    """A thinking part."""
+    """A step that writes a thinking part."""
 
     text: str
 
 
 class Say(Value):
-    """A text part."""
+    """A step that writes a text part."""
 
     text: str
 
 
 class CallTool(Value):
-    """A tool call; `arguments` is JSON text, or raw text for a freeform tool."""
+    """A step that calls a tool. `arguments` is JSON text, or raw text for a freeform tool."""
 
     name: str
     arguments: str
@@ -25,7 +25,7 @@ class CallTool(Value):
 
 
 class Silence(Value):
-    """A pause in the stream."""
+    """A step that pauses the stream."""
 
     seconds: float
 
@@ -36,7 +36,7 @@ Step = Think | Say | CallTool | Silence
 class DemoReply(Value):
     """The steps of a leg, in order.
 
-    If `usage` is None, the tokens are counted. If `ending` is None, it follows from the steps.
+    If `usage` is None, the tokens are counted. If `ending` is None, it is derived from the steps.
     """
 
     steps: tuple[Step, ...] = ()

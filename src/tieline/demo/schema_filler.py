@@ -33,9 +33,9 @@ _SAMPLES = ("a", "A", "0", "1", "abc", "ABC", "demo", "a1", "A1", "00", "000", "
 
 
 class FillHints:
-    """Supplies strings and numbers for generated values, taken from the user's text (`words`).
+    """Supplies strings and numbers for generated values. They are taken from the user's text (`words`).
 
-    `phrase` is the text for properties such as a description, `directory` the client's working directory.
+    `phrase` is used for properties such as a description. `directory` is the client's working directory.
     """
 
     def __init__(self, words: str, *, phrase: str = "", directory: str = "") -> None:
@@ -67,7 +67,7 @@ class FillHints:
         return self._numbers.pop(0) if fits else None
 
     def _proper_name(self) -> str:
-        """Return the first capitalised words in the middle of a sentence, otherwise the first capitalised word."""
+        """Return the first capitalised words inside a sentence; if there are none, the first capitalised word."""
         found = re.search(r"(?<=[\w,;:] )[A-Z]\w+(?: [A-Z]\w+)*", self.words[:4000])
         found = found or re.search(r"[A-Z]\w+", self.words[:4000])
         return found[0] if found else ""
@@ -76,7 +76,7 @@ class FillHints:
 class SchemaFiller:
     """Makes values that satisfy `root` or a schema inside it.
 
-    If `sparing` is set, values are as small as possible: null and empty lists wherever they are allowed.
+    If `sparing` is true, values are as small as possible: null or an empty list wherever the schema allows it.
     """
 
     def __init__(self, root: Schema, hints: FillHints, *, sparing: bool = False) -> None:
@@ -85,7 +85,7 @@ class SchemaFiller:
         self.sparing = sparing
 
     def value(self, schema: object, name: str = "", depth: int = 0) -> Any:
-        """Return a small but non-trivial value that satisfies the schema; `name` is the name of its property."""
+        """Return a small value that satisfies the schema. `name` is the name of the property that has this value."""
         options = branches(resolve(schema, self.root), self.root)
         allows_null = any("null" in types_of(option) for option in options)
         if allows_null and (self.sparing or depth >= MAX_DEPTH):
@@ -115,13 +115,13 @@ class SchemaFiller:
                 return self._string(schema, name)
 
     def _choice(self, options: list[Any]) -> Any:
-        """Return the first option that the user's text mentions, otherwise the first option."""
+        """Return the first option that the user's text mentions; if it mentions none, the first option."""
         words = self.hints.words.lower()
         said = (option for option in options if isinstance(option, str) and option and option.lower() in words)
         return next(said, options[0])
 
     def _object(self, schema: Schema, depth: int) -> dict[str, Any]:
-        """Return an object with the required properties, or with all if the schema declares none as required."""
+        """Return an object with the required properties, or with all properties if the schema has no `required`."""
         properties = properties_of(schema)
         names = required_of(schema) if "required" in schema or depth >= 3 else list(properties)
         if depth > MAX_DEPTH * 2:
@@ -163,7 +163,7 @@ class SchemaFiller:
 
 
 def _bounds(schema: Schema, *, whole: bool) -> tuple[float, float, float | None]:
-    """Return the minimum, the maximum and the step of the numbers that a schema allows."""
+    """Return the minimum, the maximum and the step (`multipleOf`) of the numbers that a schema allows."""
 
     def said(key: str) -> float | None:
         value = schema.get(key)
@@ -185,7 +185,7 @@ def _distinct(value: Any, others: list[Any]) -> Any:
 
 
 def _matching(pattern: str, text: str) -> str:
-    """Return the text if it matches the pattern, otherwise a matching sample, or the text if no sample matches."""
+    """Return the text if it matches the pattern, otherwise a sample that matches. If none matches, return the text."""
     try:
         wanted = re.compile(pattern)
     except re.error:

@@ -1,4 +1,4 @@
-"""Scripts for the demo model: a fenced block in the user's text that defines its reply, line by line.
+"""Scripts for the demo model. A script is a fenced block in the user's text that defines the reply line by line.
 
     ```tieline
     think: The user wants two files.
@@ -11,7 +11,7 @@
     stop: end_turn
     ```
 
-`---` separates legs. The first leg is played at once, each further leg after one more round of tool results. Other
+`---` separates legs. The first leg is played at once, and each further leg after another round of tool results. Other
 lines are `freeform: name raw text`, `pause: seconds` (at most 60), `stop: reason` (a text may follow stop_sequence and
 refusal) and `error: kind message`, which must be the last line of its leg. Consecutive lines of text (or of thinking)
 form one part. Empty lines and lines that start with `#` are ignored. The client's max_tokens and stop sequences apply
@@ -43,10 +43,10 @@ _COUNTS = {
 
 
 def play(user_text: str, rounds: Sequence[Sequence[CallOutcome]]) -> DemoReply | None:
-    """Return the reply of the leg that follows these rounds of tool results. Raise BadRequest for an invalid script.
+    """Return the scripted reply after these rounds of tool results. Raise BadRequest if the script is invalid.
 
-    Return None if the text contains no script, or if all its legs were played. The whole script is parsed every time,
-    so that a mistake in a later leg is already reported in the first one.
+    Return None if the text contains no script, or if all legs of the script were played. The whole script is parsed
+    every time, so that a mistake in a later leg is reported at once.
     """
     script = _find(user_text)
     if script is None:
@@ -74,7 +74,8 @@ def _find(user_text: str) -> str | None:
 class _ScriptedLeg:
     """Parses the lines of one leg of a script.
 
-    `results` are the tool results that replace the placeholders, or None if this leg is not played now.
+    `results` are the tool results that replace placeholders such as `{{result}}`. They are None if the leg is not to be
+    played now.
     """
 
     def __init__(self, results: Sequence[CallOutcome] | None) -> None:

@@ -1,4 +1,4 @@
-"""The demo model's answers to requests that need a real model or another setting. They tell the user what to do."""
+"""The demo model's answers to requests that need a real model or other settings. They tell the user what to do."""
 
 import re
 
@@ -33,12 +33,12 @@ _PLAN = re.compile(
 
 
 def about_project() -> str:
-    """Return the answer to a question about the user's project if there are no tools to read it."""
+    """Return the answer to a question about the user's project for a client that offers no tools."""
     return f"I cannot see your project, because this request offers no tools. {TOOLS}"
 
 
 def find(words: str, *, has_shell: bool) -> str | None:
-    """Return setup instructions if the user's request needs a real model or another setting, otherwise None."""
+    """Return setup instructions if the user's request needs a real model or a change of settings, otherwise None."""
     words = words.strip()
     if _CONNECT.fullmatch(words):
         return MODELS
