@@ -1,6 +1,6 @@
 """Documents that clients asked to keep: found again, private, bounded, and gone when they are too old."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
@@ -17,6 +17,13 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def opening(store: MemoryStore) -> Callable[[], Awaitable[MemoryStore]]:
+    async def open_store() -> MemoryStore:
+        return store
+
+    return open_store
 
 
 @pytest.fixture
@@ -38,7 +45,7 @@ def store() -> MemoryStore:
 
 @pytest.fixture
 def archive(store: MemoryStore, tasks: Tasks, clock: Clock) -> Archive:
-    return Archive(store, "answers", tasks, clock, ArchiveLimits(total=100, each=60, age=3600.0))
+    return Archive(opening(store), "answers", tasks, clock, ArchiveLimits(total=100, each=60, age=3600.0))
 
 
 async def test_a_document_can_be_read_at_once_and_replaced(archive: Archive) -> None:
@@ -64,12 +71,12 @@ async def test_a_removed_document_is_gone(archive: Archive) -> None:
 
 async def test_a_restart_finds_the_documents_with_their_age(store: MemoryStore, tasks: Tasks, clock: Clock) -> None:
     limits = ArchiveLimits(total=100, each=60, age=3600.0)
-    before = Archive(store, "answers", tasks, clock, limits)
+    before = Archive(opening(store), "answers", tasks, clock, limits)
     before.put("ann", "resp_1", b"kept")
     assert await before.get("ann", "resp_1") == b"kept"
     await before.aclose()
     clock.now += 3599
-    after = Archive(store, "answers", tasks, clock, limits)
+    after = Archive(opening(store), "answers", tasks, clock, limits)
     after.put("ann", "resp_2", b"new")
     assert await after.get("ann", "resp_1") == b"kept"
     assert await after.get("ann", "resp_2") == b"new"
@@ -114,7 +121,7 @@ async def test_ids_of_any_form_are_kept_apart(archive: Archive) -> None:
 
 
 async def test_documents_are_bounded_in_number(store: MemoryStore, tasks: Tasks, clock: Clock) -> None:
-    archive = Archive(store, "answers", tasks, clock, ArchiveLimits(documents=2))
+    archive = Archive(opening(store), "answers", tasks, clock, ArchiveLimits(documents=2))
     for name in ("resp_1", "resp_2", "resp_3"):
         archive.put("ann", name, b"x")
     assert [await archive.get("ann", name) for name in ("resp_1", "resp_2", "resp_3")] == [None, b"x", b"x"]
@@ -133,7 +140,7 @@ async def test_a_document_that_is_touched_counts_as_used(archive: Archive, clock
 
 async def test_closing_writes_what_the_tasks_no_longer_could(store: MemoryStore, clock: Clock) -> None:
     tasks = Tasks()
-    archive = Archive(store, "answers", tasks, clock)
+    archive = Archive(opening(store), "answers", tasks, clock)
     archive.put("ann", "resp_1", b"removed")
     await archive.aclose()
     archive.put("ann", "resp_2", b"kept")
@@ -157,7 +164,7 @@ async def test_names_that_are_not_ours_are_removed_from_the_store(
 ) -> None:
     for name in ("odd", "ann/not-a-time/resp_1", f"ann/{clock.now - 2:.3f}/resp_2", f"ann/{clock.now - 1:.3f}/resp_2"):
         await store.write("answers", name, name.encode())
-    archive = Archive(store, "answers", tasks, clock)
+    archive = Archive(opening(store), "answers", tasks, clock)
     assert await archive.get("ann", "resp_2") == b"ann/999999.000/resp_2", "the newer of two"
     await archive.aclose()
     assert list(await store.sizes("answers")) == ["ann/999999.000/resp_2"]

@@ -52,7 +52,7 @@ async def test_the_configuration_then_the_upstream_then_the_family_decides() -> 
     assert found["max_output_tokens"] == 2_000, "from the configuration"
     assert found["context_length"] == 64_000, "from the upstream"
     assert found["capabilities"]["input_modalities"] == ["text", "image"], "from the table of families"
-    assert found["api_types"] == ["chat_completions", "anthropic_messages"]
+    assert found["api_types"] == ["chat_completions", "responses", "anthropic_messages"]
 
 
 async def test_an_alias_can_have_settings_of_its_own() -> None:

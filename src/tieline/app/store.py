@@ -192,6 +192,11 @@ class DiskStore:
             self._database = None
 
 
+def open_store(folder: Path | None) -> MemoryStore | DiskStore:
+    """Return the store of documents in a folder, or one in memory if there is no folder."""
+    return MemoryStore() if folder is None else DiskStore(folder)
+
+
 def _execute_when_free(database: sqlite3.Connection, statement: str) -> None:
     """Execute a statement, and retry as long as the database is busy.
 

@@ -92,7 +92,7 @@ class App:
     client: HttpClient
     tasks: Tasks
     archives: ResponseArchives
-    store: Store
+    store: LazyObject[Store]
     """The store that contains the archives of the Responses API."""
     startup: StartupText
     tools: "GuardedTools | None" = None
@@ -115,7 +115,8 @@ class App:
         await self.gateway.aclose()
         await self.tasks.aclose()
         await self.archives.aclose()
-        await self.store.aclose()
+        if self.store.made is not None:
+            await self.store.made.aclose()
         for backend in self.backends.values():
             await backend.aclose()
         await self.client.aclose()

@@ -15,7 +15,7 @@ from tieline.app.build.status import TOOLS, BackendStatus
 from tieline.app.config import AcpSettings
 from tieline.app.folders import state_folder
 from tieline.app.lazy_backend import LazyBackend
-from tieline.app.store import DiskStore, MemoryStore
+from tieline.app.store import open_store
 from tieline.app.workspace_files import WorkspaceFiles
 from tieline.backends.acp.catalogue import find, install_line
 from tieline.core.sessions.sessions import PageSessions
@@ -52,7 +52,7 @@ def build_page(context: PageContext) -> Page:
     """Build the web page."""
     gateway, tasks, guard = context.gateway, context.tasks, context.guard
     folder = state_folder(context.env)
-    store: Store = MemoryStore() if folder is None else DiskStore(folder)
+    store: Store = open_store(folder)
     sessions = PageSessions(gateway, store, gateway.bus, tasks, mint=lambda: secrets.token_urlsafe(9), clock=time.time)
     renderings = TurnRenderer(store)
     keep_alive = context.config.server.keep_alive

@@ -3,14 +3,21 @@
 import secrets
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from tieline.app.config import ResponsesSettings
 from tieline.app.folders import state_folder
-from tieline.app.store import DiskStore, MemoryStore
+from tieline.app.lazy import LazyImport
+from tieline.app.lazy_backend import LazyObject
 from tieline.core.archive.archive import DAY, MIB, Archive, ArchiveLimits
 from tieline.frontends.responses.routes import ResponseArchives
 from tieline.model.ports import Store
 from tieline.tasks import Tasks
+
+if TYPE_CHECKING:
+    from tieline.app.store import open_store
+else:
+    open_store = LazyImport("tieline.app.store", "open_store")
 
 FOLDER = "responses"
 MAX_ITEM_MIB = 32
@@ -19,17 +26,20 @@ MAX_MEMORY_MIB = 32
 """Maximum size, in MiB, of each archive that is kept in memory instead of in a file."""
 
 
-def build_archives(settings: ResponsesSettings, env: Mapping[str, str], tasks: Tasks) -> tuple[ResponseArchives, Store]:
-    """Return the archives, and the store that contains them. The caller has to close the store."""
+def build_archives(
+    settings: ResponsesSettings, env: Mapping[str, str], tasks: Tasks
+) -> tuple[ResponseArchives, LazyObject[Store]]:
+    """Return the archives, and the store that contains them. The caller has to close the store if it was created."""
     folder = state_folder(env)
-    store: Store = MemoryStore() if folder is None or not settings.store else DiskStore(folder / FOLDER)
-    max_mib = min(settings.max_mib, MAX_MEMORY_MIB) if isinstance(store, MemoryStore) else settings.max_mib
+    is_on_disk = folder is not None and settings.store
+    store = LazyObject[Store](open_store, folder / FOLDER if folder is not None and is_on_disk else None)
+    max_mib = settings.max_mib if is_on_disk else min(settings.max_mib, MAX_MEMORY_MIB)
     age, total = settings.keep_days * DAY, max_mib * MIB
     limits = ArchiveLimits(total=total, each=min(total, 32 * MIB), age=age)
     archives = ResponseArchives(
-        Archive(store, "responses", tasks, time.time, limits),
-        Archive(store, "items", tasks, time.time, limits._replace(total=MAX_ITEM_MIB * MIB)),
-        Archive(store, "conversations", tasks, time.time, limits),
+        Archive(store.get, "responses", tasks, time.time, limits),
+        Archive(store.get, "items", tasks, time.time, limits._replace(total=MAX_ITEM_MIB * MIB)),
+        Archive(store.get, "conversations", tasks, time.time, limits),
         is_storing=settings.store,
     )
     return archives, store

@@ -6,7 +6,7 @@ When the archive is full, the least recently used documents are removed.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from tieline.model.ports import Store
@@ -41,12 +41,17 @@ class _Key(NamedTuple):
 
 
 class Archive:
-    """Stores documents by owner and id."""
+    """Stores documents by owner and id. `open_store` is called for each access to the disk, not before the first."""
 
     def __init__(
-        self, store: Store, shelf: str, tasks: Tasks, clock: Callable[[], float], limits: ArchiveLimits | None = None
+        self,
+        open_store: Callable[[], Awaitable[Store]],
+        shelf: str,
+        tasks: Tasks,
+        clock: Callable[[], float],
+        limits: ArchiveLimits | None = None,
     ) -> None:
-        self._store = store
+        self._open_store = open_store
         self._shelf = shelf
         self._tasks = tasks
         self._clock = clock
@@ -73,7 +78,7 @@ class Archive:
         self._entries.move_to_end(key)
         name = _name(key, entry)
         data = self._unwritten.get(name)
-        return data if data is not None else await self._store.get(self._shelf, name)
+        return data if data is not None else await (await self._open_store()).get(self._shelf, name)
 
     def touch(self, owner: str, document_id: str) -> bool:
         """Mark a document as used. Return False if `get` would not return it.
@@ -118,7 +123,7 @@ class Archive:
         """Add the documents stored by earlier processes to the index. Do this only once."""
         if self._is_listed:
             return
-        sizes = await self._store.sizes(self._shelf)
+        sizes = await (await self._open_store()).sizes(self._shelf)
         if self._is_listed:  # by another task in the meantime
             return
         self._is_listed = True
@@ -164,9 +169,9 @@ class Archive:
         while self._unwritten:
             name, data = next(iter(self._unwritten.items()))
             if data is None:
-                await self._store.remove(self._shelf, name)
+                await (await self._open_store()).remove(self._shelf, name)
             else:
-                await self._store.write(self._shelf, name, data)
+                await (await self._open_store()).write(self._shelf, name, data)
             if self._unwritten.get(name) is data:  # otherwise it was changed again in the meantime
                 self._unwritten.pop(name, None)
 

@@ -114,12 +114,15 @@ class ResponseHistory:
         Items that the context has already are left out. Raise GatewayError for a reference to an item that is not
         stored.
         """
-        known = {item_id(item) for item in context.items} - {None}
         references = [reference_in(item, position) for position, item in enumerate(items)]
-        present = {item_id(item) for item, reference in zip(items, references, strict=True) if reference is None}
+        own_ids = [None if reference else item_id(item) for item, reference in zip(items, references, strict=True)]
+        if not any(references) and not any(own_ids):
+            return dict(enumerate(items))
+        known = {item_id(item) for item in context.items} - {None}
+        present = set(own_ids)
         result: dict[int, Raw] = {}
         for position, (item, reference) in enumerate(zip(items, references, strict=True)):
-            identity = reference or item_id(item)
+            identity = reference or own_ids[position]
             if identity is not None and (identity in known or response_of(identity) in context.chain):
                 continue
             if reference is None:

@@ -26,7 +26,7 @@ from tieline.frontends.responses.requests import Owners
 from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import BadRequest, GatewayError, LegFailed
 from tieline.model.events import Batch, Event, Failed, Finished, Started, StopReason, Usage
-from tieline.wire.openai_responses.frames import error_frame, events_in, request_in, with_stream_id
+from tieline.wire.openai_responses.frames import error_frame, events_in, with_stream_id
 from tieline.wire.shared.json import parse
 
 log = logging.getLogger("tieline")
@@ -227,7 +227,7 @@ class _Session:
             if running > MAX_RUNNING:
                 raise _limit(f"more than {MAX_RUNNING} requests run on this connection")
             contexts = self._memory.contexts(list(self._lanes))
-            creation = await self._creator.prepare(self._owner, request_in(message), self._profile, contexts)
+            creation = await self._creator.prepare(self._owner, message, self._profile, contexts)
         except GatewayError as error:
             await self._send_error(error, lane.stream_id)
             return

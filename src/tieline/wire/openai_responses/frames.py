@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from tieline.model.errors import GatewayError
 from tieline.wire.openai_responses.errors import render_error
-from tieline.wire.shared.json import encode, parse_object
+from tieline.wire.shared.json import encode
 
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 
@@ -15,12 +15,6 @@ _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 def events_in(written: bytes) -> list[bytes]:
     """Return the JSON of each event in the text of complete server-sent events."""
     return [line[5:].strip() for line in written.split(b"\n") if line.startswith(b"data:")]
-
-
-def request_in(message: bytes) -> bytes:
-    """Return the request body in a client's WebSocket message, without the fields that only messages have."""
-    members = parse_object(message)
-    return encode({name: value for name, value in members.items() if name not in ("type", "stream_id")})
 
 
 def with_stream_id(event: bytes, stream_id: str) -> bytes:

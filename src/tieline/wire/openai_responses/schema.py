@@ -161,8 +161,16 @@ class Untranslated(Shape):
 
 UNTRANSLATED = Untranslated.__struct_fields__
 
-STATE_FIELDS = frozenset(["background", "conversation", "generate", "previous_response_id", "store", "stream_options"])
-"""Fields about stored responses and delivery. They are not in `Request.extra`: the gateway handles them itself."""
+STATE_FIELDS = frozenset(
+    [
+        *("background", "conversation", "previous_response_id", "store"),
+        *("generate", "stream_id", "stream_options", "type"),
+    ]
+)
+"""Fields about stored responses and delivery. The gateway handles them itself; they are not in `Request.extra`.
+
+`generate`, `stream_id` and `type` are those of a WebSocket message.
+"""
 
 
 class RequestShape(Untranslated, forbid_unknown_fields=True):
@@ -189,7 +197,9 @@ class RequestShape(Untranslated, forbid_unknown_fields=True):
     generate: Raw = ABSENT
     previous_response_id: Raw = ABSENT
     store: Raw = ABSENT
+    stream_id: Raw = ABSENT
     stream_options: Raw = ABSENT
+    type: Raw = ABSENT
 
 
 class AnyRequestShape(RequestShape, forbid_unknown_fields=False):
