@@ -77,7 +77,7 @@ async def test_r03_a_trigger_is_answered_with_exactly_one_item(client: Api, back
 
 
 @EACH_BACKEND
-async def test_the_endpoint_answers_with_exactly_one_item(client: Api, backend: Backend) -> None:
+async def test_the_endpoint_keeps_the_messages_of_the_user_and_adds_one_item(client: Api, backend: Backend) -> None:
     client.stand.script(backend, says(backend, SUMMARY))
     body: Any = {"model": f"{backend}/test-model", "input": TALK, "instructions": "Be brief."}
     reply = await client.post("/v1/responses/compact", **body)
@@ -85,7 +85,23 @@ async def test_the_endpoint_answers_with_exactly_one_item(client: Api, backend: 
     assert set(reply.body) == {"id", "object", "created_at", "output", "usage"}
     assert reply.body["object"] == "response.compaction"
     assert reply.body["usage"]["input_tokens"] == 11
-    await continues(client, item_in(reply.body["output"]))
+    *kept, item = reply.body["output"]
+    assert kept == [TALK[0], TALK[2]]
+    await continues(client, item_in([item]), *kept)
+
+
+async def test_of_very_long_messages_the_endpoint_keeps_the_latest(client: Api) -> None:
+    client.stand.script("oai", says("oai", SUMMARY))
+    long = [user(letter * 100_000) for letter in "abc"]
+    reply = await client.post("/v1/responses/compact", model="oai/test-model", input=long)
+    assert reply.body["output"][:-1] == long[1:]
+
+
+async def test_the_endpoint_does_not_replace_a_conversation_by_nothing(client: Api) -> None:
+    client.stand.script("oai", gives("oai", leg()))
+    reply = await client.post("/v1/responses/compact", model="oai/test-model", input=TALK)
+    assert reply.status == 502
+    assert "summary" in reply.body["error"]["message"]
 
 
 async def test_a_stored_conversation_is_compacted(client: Api) -> None:
@@ -93,7 +109,9 @@ async def test_a_stored_conversation_is_compacted(client: Api) -> None:
     first = await client.created("oai", input="What is 6 times 7?")
     body = {"model": "oai/test-model", "previous_response_id": first["id"]}
     reply = await client.post("/v1/responses/compact", **body)
-    assert item_in(reply.body["output"])
+    kept, item = reply.body["output"]
+    assert (kept["role"], kept["content"]) == ("user", "What is 6 times 7?")
+    assert item_in([item])
     assert texts(client.asked("oai"))[:2] == ["What is 6 times 7?", "42"]
     second = await client.created("oai", input=[TRIGGER], previous_response_id=first["id"])
     third = await client.created("oai", input="And 6 times 8?", previous_response_id=second["id"])
@@ -242,4 +260,4 @@ async def test_a_summary_gets_keep_alives_like_any_response() -> None:
 
 async def test_a_demo_conversation_is_compacted(client: Api) -> None:
     reply = await client.post("/v1/responses/compact", model=DEMO, input=TALK)
-    assert item_in(reply.body["output"])
+    assert item_in(reply.body["output"][-1:])
