@@ -49,7 +49,7 @@ async def test_a_conversation_is_created_changed_and_removed(client: Api) -> Non
     listed = (await client.get(f"{path}/items", limit=2)).body
     assert (texts(listed["data"]), listed["has_more"]) == (["two", "one"], True)
     item = f"{path}/items/{added['first_id']}"
-    assert (await client.get(item)).body["content"] == "one"
+    assert (await client.get(item)).body["content"] == [{"type": "input_text", "text": "one"}]
     assert (await client.delete(item)).body["id"] == id_in(path)
     assert (await client.get(item)).error[::2] == (404, "item_id")
     assert (await client.delete(item)).error[::2] == (404, "item_id")

@@ -77,7 +77,8 @@ class ResponseCreator:
         self._history = history
         self._conversations = conversations
         self._clock = clock
-        self._mint = mint
+        self.mint = mint
+        """Makes a random id with a prefix."""
         self._is_storing = is_storing
 
     async def prepare(
@@ -195,7 +196,7 @@ class ResponseCreator:
     def _options(self, create: CreateRequest, request: Request, profile: Profile) -> wire.Options:
         is_stored = create.is_stored and self._is_storing
         fields = create.fields if self._is_storing else {**create.fields, "store": Raw(b"false")}
-        response_id = self._mint("resp")
+        response_id = self.mint("resp")
         return wire.Options(
             created=int(self._clock()),
             now=self._clock,

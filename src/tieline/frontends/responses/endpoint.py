@@ -135,7 +135,8 @@ class ResponsesFrontend:
         options = replace(creation.options, compaction=True)
         request = replace(wire.summary_request(creation.request), stream=False)
         summary = creation._replace(request=request, options=options)
-        render = partial(wire.render_compaction, kept=user_messages([*creation.context.items, *creation.input()]))
+        kept = user_messages([*creation.context.items, *creation.input()], self._creator.mint)
+        render = partial(wire.render_compaction, kept=kept)
         await self._serve(exchange, summary, partial(wire.ResponseWriter, options), render)
 
     async def _count(self, exchange: Exchange) -> None:

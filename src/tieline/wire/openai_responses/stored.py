@@ -148,8 +148,11 @@ def reference_in(item: Raw, position: int) -> str | None:
     return head.id
 
 
-def user_messages(items: Sequence[Raw]) -> list[Raw]:
-    """Return the latest messages of the user among the items, which a compaction keeps unchanged."""
+def user_messages(items: Sequence[Raw], mint: Callable[[str], str]) -> list[Raw]:
+    """Return the latest messages of the user among the items, which a compaction keeps.
+
+    A message without an id gets one from `mint`, which makes an id with a prefix.
+    """
     kept: list[Raw] = []
     size = 0
     for item in reversed(items):
@@ -160,7 +163,7 @@ def user_messages(items: Sequence[Raw]) -> list[Raw]:
         if size > _MAX_KEPT:
             break
         kept.insert(0, item)
-    return kept
+    return with_ids(kept, mint)
 
 
 def item_id(item: Raw) -> str | None:
@@ -186,9 +189,13 @@ def with_ids(items: Iterable[Raw], mint: Callable[[str], str]) -> list[Raw]:
 
 
 def _with_id(item: Raw, mint: Callable[[str], str]) -> Raw:
-    members = parse_object(bytes(item))
+    members: dict[str, Any] = dict(parse_object(bytes(item)))
     kind = _HEAD.decode(item).type or "message"
     members.pop("id", None)
+    content = bytes(members.get("content", b""))
+    if kind == "message" and content.startswith(b'"'):
+        text_kind = b"output_text" if bytes(members.get("role", b"")) == b'"assistant"' else b"input_text"
+        members["content"] = [Raw(b'{"type":"%b","text":%b}' % (text_kind, content))]
     head = {"id": mint(_PREFIXES.get(kind, "item"))}
     return Raw(encode({**head, **({} if "type" in members else {"type": kind}), **members}))
 
