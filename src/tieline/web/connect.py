@@ -75,20 +75,20 @@ def snippets(address: str, model: str, key: str) -> list[Snippet]:
         Snippet(
             id="codex",
             title="Codex",
-            about="Not yet supported: Codex needs the OpenAI Responses API, which this gateway does not offer. "
-            "Codex itself can be used as an agent behind the gateway.",
-            text="",
-            language="text",
+            about="~/.codex/config.toml",
+            text=_codex(address, model, key),
+            language="toml",
         ),
         Snippet(
             id="cursor",
             title="Cursor (the editor)",
             about="Settings → Models → API Keys. Cursor's servers call this address, so it must be reachable from the "
-            "internet (for example through a tunnel, with a key set for the gateway). A local address does not work.",
+            "internet; a local address does not work. Run `tieline tunnel`: it opens a public address, and prints what "
+            "to enter instead of the following.",
             text="\n".join(
                 (
                     f"OpenAI API Key:            {key}",
-                    f"Override OpenAI Base URL:  {address}/v1",
+                    f"Override OpenAI Base URL:  {address}/cursor/v1",
                     f"Add a custom model:        {model}",
                 )
             ),
@@ -159,6 +159,26 @@ def _opencode(address: str, model: str, key: str) -> str:
         "small_model": f"tieline/{model}",
     }
     return json.dumps(settings, indent=2)
+
+
+def _codex(address: str, model: str, key: str) -> str:
+    return f"""model = {_toml(model)}
+model_provider = "tieline"
+
+[model_providers.tieline]
+name = "Tieline"
+base_url = {_toml(f"{address}/v1")}
+wire_api = "responses"
+supports_websockets = true
+
+[model_providers.tieline.auth]
+command = "echo"
+args = [{_toml(key)}]"""
+
+
+def _toml(text: str) -> str:
+    """Return a string as TOML, which has the escapes of JSON."""
+    return json.dumps(text)
 
 
 def _zed(address: str, model: str) -> str:
