@@ -72,10 +72,10 @@ def test_an_upstream_of_the_file_goes_before_the_environment(tmp_path: Path) -> 
 
 
 def test_an_upstream_with_both_apis_takes_the_dialects_of_both(tmp_path: Path) -> None:
-    both = "stateful = true\nmax_stop = 2\nid_limit = 40\n"
+    both = "openai_tools = false\nmax_stop = 2\nid_limit = 40\n"
     text = f'[upstreams.a]\nkind = "openai"\napi = "auto"\n[upstreams.a.dialect]\n{both}'
     config = load_config(written(tmp_path, text), {})
-    assert config.upstreams["a"].dialect == {"stateful": True, "max_stop": 2, "id_limit": 40}
+    assert config.upstreams["a"].dialect == {"openai_tools": False, "max_stop": 2, "id_limit": 40}
 
 
 MISTAKES = {
@@ -98,9 +98,9 @@ MISTAKES = {
         "`upstreams.a.dialect.replay_reasoning` is unknown",
     ),
     "a dialect that needs Responses": (
-        '[upstreams.a]\nkind = "openai"\n[upstreams.a.dialect]\nstateful = true\n',
+        '[upstreams.a]\nkind = "openai"\n[upstreams.a.dialect]\nopenai_tools = true\n',
         4,
-        "`upstreams.a.dialect.stateful` is unknown",
+        "`upstreams.a.dialect.openai_tools` is unknown",
     ),
     "an unknown API": ('[upstreams.a]\nkind = "openai"\napi = "completions"\n', 3, "upstreams.a.api"),
     "an API of another kind": (

@@ -173,16 +173,6 @@ async def test_049_reasoning_goes_back_with_the_results_of_its_calls(stream: boo
     ]
 
 
-async def test_a_stateful_upstream_gets_what_the_client_refers_to(upstream: ModelServer, client: HttpClient) -> None:
-    upstream.default(RESPONSES, whole("responses", HELLO))
-    request = own_request(previous_response_id="resp_0", store=True)
-    await Stand(upstream, client, api="auto", dialect={"stateful": True}).run(request)
-    await Stand(upstream, client, api="auto").run(request)
-    stateful, stateless = [request.json for request in upstream.requests]
-    assert (stateful["previous_response_id"], stateful["store"]) == ("resp_0", True)
-    assert ("previous_response_id" in stateless, stateless["store"]) == (False, False)
-
-
 # ── What is sent again ───────────────────────────────────────────────────────────────────────────
 
 HISTORY = (

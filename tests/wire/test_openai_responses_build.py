@@ -439,14 +439,6 @@ def test_a_text_as_input_stays_one() -> None:
     assert build(changed)["instructions"] == "Be brief."
 
 
-def test_a_stateful_upstream_gets_references_to_what_it_stores() -> None:
-    sent = build(own(), stateful=True)
-    assert (sent["store"], sent["previous_response_id"]) == (True, "resp_0")
-    assert "stream_options" not in sent
-    # A client of another protocol has no part in it.
-    assert build(asks(), stateful=True)["store"] is False
-
-
 def test_instructions_that_changed_are_replaced() -> None:
     request = own()
     first = says("system", "Be kind.", meta={PROTOCOL: {"instructions": True}})

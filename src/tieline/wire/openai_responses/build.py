@@ -1,9 +1,9 @@
 """Build a request for a Responses upstream.
 
-Unless the dialect is stateful, the upstream is asked to store nothing, and every request contains the whole history,
-with the encrypted reasoning of earlier answers. The input comes last. Thus the body of a growing conversation always
-begins with the same bytes, so that the upstream's prompt cache works. The JSON of a client that uses this protocol is
-sent unchanged (see `model.source`), except for members that were changed deliberately.
+The upstream is asked to store nothing. Every request contains the whole history, with the encrypted reasoning of
+earlier answers (see ADR 20). The input comes last. Thus the body of a growing conversation always begins with the same
+bytes, so that the upstream's prompt cache works. The JSON of a client that uses this protocol is sent unchanged (see
+`model.source`), except for members that were changed deliberately.
 """
 
 from operator import is_
@@ -27,7 +27,6 @@ from tieline.wire.shared.spelling import NO_TOOL_NAMES, BuiltRequest, ToolNames
 
 MIN_OUTPUT_TOKENS = 16
 """The smallest value of `max_output_tokens` that the API accepts."""
-_PASSED_IF_STATEFUL = frozenset(["conversation", "previous_response_id", "store"])
 _CHAT = "openai_chat"
 _SHARED_WITH_CHAT = frozenset(
     ["metadata", "moderation", "prompt_cache_options", "prompt_cache_retention", "safety_identifier", "service_tier"]
@@ -49,7 +48,7 @@ def build_request(request: Request, dialect: Dialect = DEFAULT, cache: Conversat
     if source is None:
         out = _translated(request, settings, tools, items)
     else:
-        out = _copied(request, settings, tools, items, source, dialect)
+        out = _copied(request, settings, tools, items, source)
     notes += () if tools is None else tools.notes
     return BuiltRequest(encode(out), names, tuple(dict.fromkeys((*notes, *items.notes))))
 
@@ -74,15 +73,11 @@ def _copied(
     tools: ToolArray | None,
     items: ItemsBuilder,
     source: RequestSource,
-    dialect: Dialect,
 ) -> Json:
     """Return the client's JSON request with the changed members replaced."""
     sent = _MEMBERS.decode(source.body)
-    own = STATE_FIELDS - _PASSED_IF_STATEFUL if dialect.stateful else STATE_FIELDS
-    if dialect.stateful:
-        settings.pop("store")
-        settings.pop("include", None)
-    elif {*(_WORDS.decode(sent.get("include", _NULL)) or ())} == {*settings.get("include", ())}:
+    own = STATE_FIELDS
+    if {*(_WORDS.decode(sent.get("include", _NULL)) or ())} == {*settings.get("include", ())}:
         settings.pop("include", None)  # the same, perhaps in another order
     else:
         own |= {"include"}

@@ -12,9 +12,6 @@ from tieline.wire.openai_responses.names import OfferedTool
 class Dialect(Value, cache_hash=True):
     """Which features of the protocol an upstream supports; the defaults suit OpenAI's own API."""
 
-    stateful: bool = False
-    """Whether the upstream may store responses. If so, the fields `store`, `previous_response_id` and `conversation`
-    from a client of this protocol are forwarded. Otherwise the whole history is sent, and nothing is stored."""
     encrypted_reasoning: bool = True
     """Whether encrypted reasoning is requested, so that it can be sent back with the history."""
     summary: Literal["none", "auto", "concise", "detailed"] = "none"
