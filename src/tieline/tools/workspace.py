@@ -224,7 +224,7 @@ class Workspace:
         )
 
     def moved(self, path: str) -> ToolFailed:
-        """Return the error for a path that no longer resolves to the pinned one."""
+        """Return the error for a path that now leads elsewhere than when it was pinned."""
         return ToolFailed(f"`{path}` has changed its target in the meantime. Nothing was done; look again.")
 
     @contextmanager

@@ -130,7 +130,7 @@ class SessionStore:
                 self._put(key, None)
         if len(stored) < len(documents):
             number = len(documents) - len(stored)
-            log.warning("%d stored agent sessions cannot be read and were removed", number)
+            log.warning("removed %d stored agent sessions that could not be read", number)
         return stored
 
     def _session(self, key: str, stored: StoredSession) -> AgentSession:

@@ -78,7 +78,7 @@ def _with_functions(tools: Sequence[ToolSpec], functions: Sequence[FunctionSpec]
 
 
 def _with_whole(specs: dict[str, ToolSpec], tools: Sequence[ToolShape], raw: Raw) -> list[ToolSpec]:
-    """Return the tools in `specs`. For each tool that the upstream runs itself, its whole JSON is added to `meta`."""
+    """Return the tools in `specs`. Tools that the upstream runs itself get their whole JSON in `ToolSpec.meta`."""
     whole = parse(_ANY_LIST, raw, "tools")
     by_name = {_hosted_name(tool): json for tool, json in zip(tools, whole, strict=True)}
     return [
