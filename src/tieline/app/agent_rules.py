@@ -31,7 +31,7 @@ _TOOLS = {
     "move": ("move", *_WRITING),
     "execute": ("run_terminal",),
 }
-"""Maps each kind of action to the tools whose rules apply. Any other kind is allowed only by a rule that names it."""
+"""Maps each kind of action to the tools whose rules apply. For other kinds, only rules that name the kind apply."""
 _STRICTNESS = ("allow", "ask", "deny")
 
 
@@ -59,7 +59,10 @@ class AgentRules:
         return Ruling(verdict.decision, verdict.reason, visible(risk) if risk else "", bool(warning))
 
     def _strictest(self, deed: AgentAction) -> tuple[Subject, Verdict, str]:
-        """Return the subject with the strictest verdict, the verdict, and a warning if a protected file is affected."""
+        """Return the subject with the strictest verdict, and that verdict.
+
+        The text is a warning if the action may change a protected file; otherwise, it is empty.
+        """
         subjects = list(self._subjects(deed))
         judged = [(subject, self._judged(subject, is_known)) for subject, is_known in subjects]
         hinted = ((subject, self._policy.judge(subject)) for subject in self._hinted(deed))

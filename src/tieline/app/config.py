@@ -214,7 +214,7 @@ class ClientSettings(Value, forbid_unknown_fields=True):
     freeform: Literal["custom", "function"] | None = None
     activity: Literal["reasoning", "text", "hidden"] | None = None
     tools: bool | None = None
-    """Whether this client may use the gateway's own tools. If None, it may if it sends a named key that allows them."""
+    """Whether this client may use the gateway's own tools. If None, only a named key can allow it."""
 
 
 class ModelSettings(Value, forbid_unknown_fields=True):
@@ -288,7 +288,7 @@ def key_variables(config: Config) -> frozenset[str]:
 
 
 def address(config: Config, port: int | None = None) -> str:
-    """Return the URL at which clients on this machine reach the gateway."""
+    """Return the URL at which clients on this machine reach the gateway. `port` replaces the configured port."""
     host = config.server.host
     shown = "127.0.0.1" if host in ("0.0.0.0", "::", "") else f"[{host}]" if ":" in host else host  # noqa: S104 - compared, not bound
     return f"http://{shown}:{config.server.port if port is None else port}"

@@ -57,7 +57,7 @@ Keyed = TypeVar("Keyed", ServerSettings, UpstreamSettings, CursorSettings, KeySe
 
 
 class ConfigFile(NamedTuple):
-    """A configuration file and its content. The file is read only once, so exactly the checked content is used."""
+    """A configuration file and its content. The file is read once, so the content cannot change after the check."""
 
     path: Path
     data: bytes
@@ -329,7 +329,10 @@ def _closest(key: str, known: tuple[str, ...]) -> str:
 
 
 def line_of(text: str, place: str) -> int | None:
-    """Return the number of the line that sets the dotted path `place` or, if there is none, the line of its table."""
+    """Return the number of the line that sets the dotted path `place`, or else the line where its table begins.
+
+    Return None if neither is found.
+    """
     *tables, key = place.split(".")
     found: int | None = None
     table: list[str] = []

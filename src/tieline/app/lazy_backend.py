@@ -33,14 +33,14 @@ class LazyObject(Generic[T]):
         return self._made
 
     async def get(self) -> T:
-        """Return the object. The first call creates it: a thread imports its module, because imports are slow."""
+        """Return the object. The first call creates it and imports its module in a thread, because that is slow."""
         if self._made is None and self._code is not None:
             await asyncio.to_thread(self._code.load)
         return self.now()
 
 
 class LazyBackend:
-    """Stands for a backend that is created on first use. `models`, if given, lists its models before that."""
+    """Stands for a backend that is created on first use. Until then, `models`, if given, lists its models."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ class AgentFiles:
         self._workspace = Workspace(tools.workspace)
 
     async def read(self, path: str, line: int | None, limit: int | None, host: Host) -> str:
-        """Return the text of a file, or only `limit` lines starting at line number `line` (the first is 1)."""
+        """Return the text of a file, or only `limit` lines starting at line `line`, counted from 1."""
         place = await _cleared(self._tools, _call("read_file", path=path), host)
         text = await asyncio.to_thread(self._text, path, place)
         if line is None and limit is None:
@@ -154,7 +154,7 @@ class _Terminal:
 
 
 async def _cleared(tools: GuardedTools, call: ToolCall, host: Host) -> str | None:
-    """Ask for permission if needed, and return the path that the call may access. Raise GatewayError on refusal."""
+    """Ask for permission if needed. Return the path that the call may access, if any. Raise GatewayError on refusal."""
     cleared = await tools.authorize(call, host)
     if isinstance(cleared, ToolRefusal):
         raise _refused(cleared.for_model)
@@ -166,7 +166,7 @@ def _call(name: str, /, **arguments: str) -> ToolCall:
 
 
 def _line(command: TerminalCommand) -> str:
-    """Return the command line to show and run. Without arguments, `command.program` is itself a command line."""
+    """Return the command line to show to the user and to run. Without arguments, it is `command.program` itself."""
     line = shlex.join([command.program, *command.arguments]) if command.arguments else command.program
     for name in command.env:
         if not _NAME.fullmatch(name):

@@ -7,7 +7,7 @@ from types import TracebackType
 from tieline.tools.invisible_text import visible
 
 LONGEST = 16 * 1024
-"""Maximum number of characters of a message."""
+"""Maximum number of characters of a message or a traceback. Longer ones are truncated."""
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
@@ -35,7 +35,7 @@ def one_line(text: str) -> str:
 
 
 def configure(level: str, layout: str = "%(message)s") -> None:
-    """Write log records of `level` and above to standard error, in the given layout."""
+    """Write log records of `level` and above to standard error. `layout` is the format string of a record."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(OneLineFormatter(layout))
     logging.basicConfig(level=level, handlers=[handler])

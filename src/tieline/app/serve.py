@@ -31,7 +31,7 @@ else:
 log = logging.getLogger("tieline")
 
 SAFETY = [("x-content-type-options", "nosniff"), ("cross-origin-resource-policy", "same-origin")]
-"""Headers of every response. They forbid browsers to guess its type and to share it with other sites."""
+"""Headers of every response. They forbid browsers to guess the type of the response or to share it with other sites."""
 KEEP_IDLE = 75
 BACKLOG = 4096
 MOST_FILES = 65536
@@ -98,7 +98,7 @@ async def warn_of_unreachable(config: Config, app: App) -> None:
 
 
 def server_config(app: App, asgi: HttpApp | None = None) -> uvicorn.Config:
-    """Return the uvicorn settings for `asgi` or, if it is None, for the main application. Tests also use them."""
+    """Return the uvicorn settings for `asgi` or, if None, for the main application. Tests use the same settings."""
     return uvicorn.Config(
         asgi or app.asgi,
         http=HttpServerProtocol,

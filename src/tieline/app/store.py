@@ -122,7 +122,7 @@ class DiskStore:
         thread.shutdown()
 
     async def _do(self, work: Callable[[sqlite3.Connection], T], failing: T, *, make: bool = True) -> T:
-        """Run `work` in the thread and return its result, or `failing` if the database fails.
+        """Run `work` in the store's thread and return its result, or return `failing` if the database reports an error.
 
         Cancelling the caller does not interrupt `work`. If `make` is false and there is no file yet, return `failing`.
         """
@@ -193,12 +193,12 @@ class DiskStore:
 
 
 def open_store(folder: Path | None) -> MemoryStore | DiskStore:
-    """Return the store of documents in a folder, or one in memory if there is no folder."""
+    """Return a store in a file in `folder`, or a store in memory if `folder` is None."""
     return MemoryStore() if folder is None else DiskStore(folder)
 
 
 def _execute_when_free(database: sqlite3.Connection, statement: str) -> None:
-    """Execute a statement, and retry as long as the database is busy.
+    """Execute a statement. If the database is busy, retry for up to BUSY seconds.
 
     SQLite's own timeout does not cover the statements that initialise a file, and two gateways may run them at once.
     """

@@ -105,7 +105,7 @@ Agree = Callable[[Untrusted], bool]
 
 
 class ConfigFinder:
-    """Finds the configuration file. `agree` decides about an untrusted file; `warn` shows warnings to the user."""
+    """Finds the configuration file. `agree` decides whether to trust a file, and `warn` shows a warning."""
 
     def __init__(self, user_folder: Path, *, agree: Agree, warn: Callable[[str], None]) -> None:
         self._own = user_folder / FILE_NAME
@@ -114,7 +114,7 @@ class ConfigFinder:
         self._warn = warn
 
     def find(self, explicit: Path | None, here: Path) -> ConfigFile | None:
-        """Return the `explicit` file or, if None, the file in `here` if it is trusted, or else the user's own.
+        """Return the `explicit` file. Without one, return the file in `here` if it is trusted, else the user's own.
 
         Return None if there is no file. Raise ConfigError if the file cannot be read or must not be used.
         """
@@ -173,7 +173,7 @@ def place(given: Path) -> Path:
 def read_local(path: Path, warn: Callable[[str], None]) -> ConfigFile | None:
     """Read a configuration file that may come from an attacker. Return None if there is no regular file at `path`.
 
-    Raise ConfigError if the file cannot be read.
+    If there is something else at `path`, such as a pipe, call `warn`. Raise ConfigError if the file cannot be read.
     """
     try:
         return ConfigFile(path, read_file(path, LIMIT))

@@ -33,7 +33,7 @@ ENVIRONMENT = frozenset(
         *("SSL_CERT_FILE", "SSL_CERT_DIR"),
     )
 )
-"""The environment variables that a program receives. None of them is a key."""
+"""The environment variables that a program receives. None of them contains a key."""
 _MERGED = ("/bin/sh", "-c", 'exec "$@" 2>&1', "sh")
 """Runs a program with standard error merged into standard output, because either may contain the public address."""
 

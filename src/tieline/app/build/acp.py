@@ -68,7 +68,7 @@ def acp_backend(
 def tools_for_agents(
     config: Config, env: Mapping[str, str], audit: AuditLog, tools: "GuardedTools | None"
 ) -> "GuardedTools | None":
-    """Return the tools for coding agents: the gateway's own `tools` if they have the same workspace, else new ones.
+    """Return the tools for coding agents: the gateway's own `tools` if agents have the same workspace, else new ones.
 
     Return None if agents need no tools.
     """

@@ -1,4 +1,4 @@
-"""Creates the backend for coding agents: their environment, their rules, and access to the host and client tools."""
+"""Creates the backend for coding agents: their environment, rules, file access, terminals and client tools."""
 
 import secrets
 import sys
@@ -77,7 +77,7 @@ def _server(server: McpSettings) -> ToolServer:
 def _keeping(env: Mapping[str, str]) -> SessionStorage | None:
     """Return the store of agent sessions, or None if there is no state folder.
 
-    It is a separate file, which contains digests instead of messages.
+    The store has a file of its own, which contains digests of messages but not their text.
     """
     folder = state_folder(env)
     return SessionStorage(DiskStore(folder / "agents"), time.time) if folder is not None else None
@@ -88,7 +88,7 @@ def _rules(
 ) -> AgentRules:
     """Return an object that applies the rules of the gateway's own tools to the actions of agents.
 
-    Without `tools`, saved grants do not apply, because the user could not revoke them.
+    Without `tools`, saved grants do not apply, because the user would have no way to revoke them.
     """
     if tools is not None:
         return AgentRules(tools.policy, audit.write_ruling, tools.workspace)
@@ -108,7 +108,7 @@ def _bridge() -> ToolBridge:
 
 
 def _environment(settings: AcpSettings, env: Mapping[str, str], hidden: frozenset[str]) -> dict[str, str]:
-    """Return the environment of agents: the configured variables or, by default, all except those in `hidden`."""
+    """Return the variables of `env` that agents receive: the configured ones or, by default, all except `hidden`."""
     if settings.environment:
         return {name: env[name] for name in settings.environment if name in env}
     return {name: value for name, value in env.items() if name not in hidden}

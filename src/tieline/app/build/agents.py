@@ -33,7 +33,10 @@ def listing(settings: AcpSettings, env: Mapping[str, str]) -> str:
 def install(
     settings: AcpSettings, name: str, env: Mapping[str, str], *, ask: Callable[[str], str], say: Callable[[str], None]
 ) -> int:
-    """Show the command that installs an agent, and run it if the user agrees. Return the exit status."""
+    """Show the command that installs an agent, and run it if the user agrees. Return the exit status.
+
+    `say` shows a text to the user, and `ask` returns the user's answer to a question.
+    """
     spec = catalogue(settings).get(name)
     if spec is None:
         raise ConfigError(f"there is no agent `{name}`; `tieline agents` lists the known ones")

@@ -71,7 +71,7 @@ BARE_NAMES = {
 
 
 class Tunnel(NamedTuple):
-    """A tunnel that makes a listener public: the only key that is valid there, and an observer of the requests.
+    """A tunnel that makes a listener public: the only key that the listener accepts, and an observer of its requests.
 
     `clock` is used to measure the rate of requests.
     """
@@ -265,7 +265,8 @@ def _router(config: Config, backends: Backends, aliases: Mapping[str, str]) -> R
 def _default_model(config: Config, backends: Mapping[str, Backend]) -> str | None:
     """Return the model for requests that name an unknown model, or None to reject them.
 
-    The demo model answers them only if no upstream and no Cursor account is configured.
+    This is the configured default model. Without one, it is the demo model if there is neither an upstream nor a
+    Cursor account.
     """
     if config.default_model is not None:
         return config.default_model
@@ -327,7 +328,10 @@ def _guard(config: Config, own_keys: Sequence[str], named: Sequence[NamedKey]) -
 
 
 def _profiles(config: Config, env: Mapping[str, str], *, has_named_keys: bool, give_tools: bool = True) -> Profiles:
-    """Return the profiles of clients. If `give_tools` is false, profiles allow no tools, but named keys still can."""
+    """Return the profiles of clients.
+
+    If `give_tools` is false, no profile allows the gateway's own tools, but a named key still can.
+    """
     # Skip a profile whose key variable is not set: without the key it would match every client.
     known = {
         name: _profile(client, env, give_tools)

@@ -27,7 +27,7 @@ from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings
 from tieline.wire.cursor.run.query_replies import QuerySettings
 
 CONNECTIONS = 8192
-"""Maximum number of connections. Over HTTP/1.1, each parked run holds one and needs others to send messages."""
+"""Maximum number of connections. Over HTTP/1.1, each parked run keeps one open and uses others to send."""
 
 
 def cursor_account(
@@ -164,7 +164,7 @@ def _terms(settings: CursorSettings, env: Mapping[str, str], park_for: float) ->
 def _surroundings(workspace: str, env: Mapping[str, str]) -> MachineInfo:
     """Return the description of this machine that is sent to Cursor's service.
 
-    It names the same project folders as Cursor's own clients do.
+    It contains the same project folders that Cursor's own clients would send.
     """
     home = _home(env)
     slug = re.sub(r"[^A-Za-z0-9]+", "-", workspace).strip("-")

@@ -54,7 +54,7 @@ def client_keys(config: Config, env: Mapping[str, str]) -> list[str]:
 def named_keys(config: Config, env: Mapping[str, str], own: Sequence[str]) -> tuple[NamedKey, ...]:
     """Return the keys of individual clients. Raise ConfigError for a key that is missing or used twice.
 
-    `own` holds the gateway's own keys. If any client has a key, the gateway must have a different one.
+    `own` holds the gateway's own keys. It must not be empty if any client has a key.
     """
     if config.keys and not own:
         raise ConfigError(

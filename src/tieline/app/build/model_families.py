@@ -149,4 +149,4 @@ _OPEN_WEIGHTS = {
 }
 
 FAMILIES: Mapping[str, ModelFacts] = {**_CLAUDE, **_GPT, **_GEMINI, **_GROK, **_OPEN_WEIGHTS}
-"""Facts by the upstream's name for a model, in lower case and without any prefix up to the last slash."""
+"""Facts about models by name. Names are in lower case and without vendor prefixes that end with a slash."""

@@ -132,7 +132,7 @@ def ideas(model: str, context: PageContext) -> tuple[str, ...]:
 
 @runtime_checkable
 class _HasModes(Protocol):
-    """The attributes of the agents' backend that the page uses. Importing the class itself here would be too slow."""
+    """The attributes of the ACP backend that the page uses. Importing the class of the backend would be too slow."""
 
     def modes(self, agent: str) -> tuple[str, ...]: ...
 

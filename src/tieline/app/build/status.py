@@ -14,9 +14,9 @@ class BackendStatus:
     is_ready: bool
     text: str
     missing: str = "no key"
-    """The label of a backend that is not ready."""
+    """The label if the backend is not ready. It names what is missing."""
     label_if_ready: str = "ready"
-    """The label of a backend that is ready. An upstream that has not been contacted yet is only "configured"."""
+    """The label if the backend is ready. For upstreams, it is "configured", because they are not contacted."""
 
     @property
     def label(self) -> str:

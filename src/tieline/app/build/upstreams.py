@@ -72,14 +72,17 @@ def upstream_backend(
 
 
 def _chat_dialect(settings: UpstreamSettings, origin: Origin) -> openai_chat.Dialect:
-    """Return the dialect of a Chat Completions upstream. OpenAI's own API has more features than others."""
+    """Return the dialect of a Chat Completions upstream. OpenAI's own API has different defaults."""
     own = {"max_tokens_field": "max_completion_tokens", "freeform_tools": True, "cache_key": True}
     defaults = own if origin.host == "api.openai.com" else {}
     return _dialect(settings, openai_chat.Dialect, defaults)
 
 
 def _dialect(settings: UpstreamSettings, dialect: type[D], defaults: Mapping[str, object] = NO_DEFAULTS) -> D:
-    """Create a dialect from the settings. Settings that `dialect` lacks are ignored: they are for another API."""
+    """Create a dialect from the settings of an upstream, which take precedence over `defaults`.
+
+    Settings that are not fields of `dialect` are ignored, because they are for another API.
+    """
     known = {name: value for name, value in settings.dialect.items() if name in dialect.__struct_fields__}
     return msgspec.convert({**defaults, **known}, dialect)
 
