@@ -33,7 +33,7 @@ LINGER = 1.0
 """Seconds to wait for an agent's process to end after it has closed its output."""
 
 MAX_ANSWERED = 64
-"""Number of listeners kept for requests from the agent. If there are more, those of answered requests are dropped."""
+"""Number of remembered listeners for the agent's requests above which those of answered requests are dropped."""
 
 _INTERPRETER = re.compile(r"(node|nodejs|npx|bun|bunx|deno|python[\d.]*|uv|uvx|sh|bash|env)(\.exe)?")
 
@@ -61,9 +61,9 @@ class Agent:
         self.machine = ClientSide(settings.offer if is_inside else ClientOffer())
         self.about = facts.Initialized(request=0, version=0)
         self.is_over = False
-        """Whether the process has ended or is being ended."""
+        """Whether the process has ended or is about to end."""
         self.is_retiring = False
-        """Whether the process receives no new turns and is to be ended after its current ones."""
+        """Whether the process is ended after its current turns. No new turns are started in it."""
         self.uses = 0
         """Number of turns that use this process."""
         self._process = process
@@ -92,7 +92,8 @@ class Agent:
     ) -> "Agent":
         """Start an agent process and initialize the connection. Raise GatewayError if that fails.
 
-        `folder` is the agent's working folder. If it is empty, the configured one is used.
+        `folder` is the agent's working folder. If it is empty, the configured one is used. `on_end` is called with the
+        agent when the process ends.
         """
         folder = folder or spec.cwd or settings.cwd
         try:
@@ -143,7 +144,7 @@ class Agent:
         return answer
 
     def push(self) -> None:
-        """Send the bytes in the outbox of `machine`, in the background."""
+        """Send the messages that are queued in `machine` to the agent, in the background."""
         data = self.machine.outbox()
         if not data or self.is_over:
             return
@@ -346,8 +347,8 @@ class Agent:
 def login_command(command: Sequence[str], login: facts.LoginMethod) -> tuple[str, ...]:
     """Return the command for a login method, or () if the agent sends no command or one that cannot work.
 
-    A login method has arguments that replace those with which the agent's program is started for ACP. Older agents send
-    a complete command. Qoder's command cannot work: it consists of an interpreter without a script.
+    A login method contains arguments for the agent's program, which replace the arguments for ACP. Older agents send a
+    complete command instead. Qoder's command cannot work: it consists of an interpreter without a script.
     """
     if login.arguments is not None and not _is_interpreter(command[0]):
         return (command[0], *login.arguments)

@@ -39,7 +39,7 @@ class AgentSpec(Value):
 
 
 class AgentLookup(NamedTuple):
-    """The command that starts an agent, or None if the agent is not installed.
+    """The result of `find`. `command` starts the agent; it is None if the agent is not installed.
 
     `line` is that command as text or, if the agent is not installed, instructions for installing it.
     """

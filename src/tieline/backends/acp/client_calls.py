@@ -53,7 +53,10 @@ class ClientCalls:
         return call.id
 
     def answer(self, results: Sequence[ToolResult], user_text: str) -> bool:
-        """Pass each result to its waiting call, and add the user's text to the last one. Return whether any matched."""
+        """Pass each result to its waiting call, and append the user's text to the last result.
+
+        Return whether any result belongs to a waiting call.
+        """
         matching = [result for result in results if result.call_id in self._waiting]
         for result in matching[:-1]:
             self._waiting.pop(result.call_id).resolve(result)

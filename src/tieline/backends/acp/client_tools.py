@@ -53,12 +53,12 @@ def may_be_allowed(call: facts.AgentCall, tools: Mapping[str, ToolSpec]) -> bool
 
 
 def _has_effects(call: facts.AgentCall) -> bool:
-    """Return whether a call reports changed files or terminals. A call to a client's tool never does."""
+    """Return whether a call reports file changes or terminals. A call to a client's tool never does."""
     return bool(call.diffs or call.terminals)
 
 
 def _named(text: str, tools: Collection[str]) -> str | None:
-    """Return the tool that a call's name or title denotes, or None if the text is not exactly the name of a tool."""
+    """Return the tool whose name `text` is, in any of the spellings that agents use, or None if there is none."""
     letters = _letters(text)
     for tool in tools:
         name = _letters(tool)
@@ -68,7 +68,7 @@ def _named(text: str, tools: Collection[str]) -> str | None:
 
 
 def _mentions(call: facts.AgentCall, tools: Collection[str]) -> bool:
-    """Return whether the name and title of a call contain both the name of the MCP server and the name of a tool."""
+    """Return whether the name and title of a call, taken together, contain the MCP server's name and a tool's name."""
     name = f"{call.name} {call.title}".lower()
     return NAME in name and any(tool.lower() in name for tool in tools)
 

@@ -292,7 +292,7 @@ def _raw(output: str) -> str:
 
 
 def title_of(call: facts.AgentCall) -> str:
-    """Return a one-line title for a call. If the agent gave none, return the command, the path or the kind."""
+    """Return a one-line title for a call. If the agent sent no title, return the command, the path or the kind."""
     title = " ".join(full_title(call).split())
     if not title:
         title = command_of(call) or (call.locations[0].path if call.locations else "") or call.kind or "a tool call"
@@ -320,7 +320,7 @@ def is_bare(call: facts.AgentCall) -> bool:
 
 
 def full_title(call: facts.AgentCall) -> str:
-    """Return the title of a call as the agent wrote it, or else the name of the tool."""
+    """Return the title of a call as the agent wrote it, or the name of the tool if there is no title."""
     return call.title or call.name
 
 

@@ -20,11 +20,11 @@ from tieline.model.content import File, Image, Message, Part, Text, ToolResult
 from tieline.model.request import Request
 
 HEAD = 24
-"""Number of characters at the beginning of a text that are kept."""
+"""Number of characters in `TextDigest.head`."""
 TRIES = 64
 """Maximum number of occurrences of a text's beginning that are checked before the search gives up."""
 FARTHEST = 1 << 16
-"""Maximum number of positions in a text that are searched by checksum, because this search is slow."""
+"""Maximum number of positions in a text that are searched by checksum. The limit exists because this search is slow."""
 SYSTEM_HEAD = 200
 """Number of characters of a system message that are compared. Later text may contain the date and the folder."""
 
@@ -102,7 +102,7 @@ class HistoryPosition(NamedTuple):
 
 
 def position_of(history: SeenHistory) -> HistoryPosition:
-    """Return the position at the end of a history. Only a request that contains it can continue the history."""
+    """Return the position at the end of a history. Every request that continues the history contains it."""
     user_hash = 0
     for item in history.items:
         if isinstance(item, bytes):
@@ -245,7 +245,7 @@ def _kind(request: Request) -> RequestKind:
 
 
 def _holds(text: str, digests: TextDigests, *, is_torn: bool) -> bool:
-    """Return whether `text` contains the digested texts in order. If `is_torn` is true, it may end prematurely."""
+    """Return whether `text` contains the digested texts in order. If `is_torn` is true, the end may be missing."""
     at = 0
     for digest in digests:
         found = _find(text, digest, at)

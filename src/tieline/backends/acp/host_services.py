@@ -42,13 +42,13 @@ class HostFiles(Protocol):
     """File access for agents."""
 
     async def read(self, path: str, line: int | None, limit: int | None, host: Host) -> str:
-        """Return the text of a file, or only `limit` lines starting at line number `line` (the first is 1)."""
+        """Return the text of a file, or only `limit` lines starting at line `line`, counted from 1."""
 
     async def write(self, path: str, content: str, host: Host) -> None: ...
 
 
 class HostTerminals(Protocol):
-    """Runs commands for agents. Methods with the argument `terminal` raise KeyError if it is unknown."""
+    """Runs commands for agents. Methods with the argument `terminal` raise KeyError if there is no such terminal."""
 
     async def create(self, command: TerminalCommand, host: Host) -> str:
         """Start a command without waiting for it, and return the name of its terminal."""

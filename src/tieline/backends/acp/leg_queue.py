@@ -1,9 +1,9 @@
 """The events of a turn, queued leg by leg until the client takes them.
 
-A turn continues whether a leg is open or not. Events between two legs belong to the next leg. An ending ends the open
-leg, or the next leg if none is open. A part ends when another message or another kind of part begins, or when an event
-is added that must not be inside a part. If the client has not taken the latest progress of an activity yet, new
-progress replaces it, so a slow client receives fewer events.
+A turn continues whether a leg is open or not. Events between two legs belong to the next leg. A `Finished` or `Failed`
+event ends the open leg, or the next leg if none is open. A part ends when another message or another kind of part
+begins, or when an event is added that must not be inside a part. If the client has not taken the latest progress of an
+activity yet, new progress replaces it, so a slow client receives fewer events.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class LegQueue:
         """The ending that was queued most recently."""
         self._parts = PartsWriter()
         self._open: tuple[type, str | None] | None = None
-        """The kind and the message id of the open part."""
+        """The kind and the message id of the open part; None if no part is open."""
         self._chunks: list[str] = []
         self._gap = ""
         """The separator to insert before the next text, because clients of Chat Completions join all texts."""
@@ -146,7 +146,7 @@ class LegQueue:
         self._wake()
 
     def end_message(self) -> None:
-        """End the current message, so that the next text begins another one even if the agent gives no message id."""
+        """End the current message, so that the next text begins another one even if the agent sends no ids."""
         self._close()
 
     def take_texts(self) -> list[str]:

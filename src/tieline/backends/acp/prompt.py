@@ -13,9 +13,9 @@ from tieline.wire.acp.content import Prompt, prompt_of
 from tieline.wire.acp.schema import ContentBlock, PromptCapabilities, TextContent
 
 MAX_HISTORY = 200_000
-"""Maximum number of characters of earlier messages that are included. The newest ones are kept."""
+"""Maximum number of characters of earlier messages that a prompt contains. The oldest messages are left out."""
 MAX_RESULT = 4_000
-"""Maximum number of characters of the arguments or the result of an earlier call that are included."""
+"""Maximum number of characters that a prompt contains of an earlier call's arguments, and of its result."""
 
 CONTINUE = "Go on."
 
@@ -50,7 +50,10 @@ def seeded(messages: Sequence[Message], takes: PromptCapabilities) -> Prompt:
 
 
 def _new_parts(messages: Sequence[Message], seen: int = 0) -> list[Part]:
-    """Return the user's new parts without the first `seen`. Tool results become text: there is no call to answer."""
+    """Return the user's parts after the agent's last message, except those among the user's first `seen` parts.
+
+    Tool results become text, because the agent does not wait for them.
+    """
     names = {part.id: part.name for message in messages for part in message.parts if isinstance(part, ToolCall)}
     parts: list[Part] = []
     for part in user_tail(messages, seen):

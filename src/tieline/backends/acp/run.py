@@ -1,4 +1,4 @@
-"""A run with an agent: the legs of a turn. If the agent dies before any output, the turn is repeated once."""
+"""A run with an agent: the legs of a turn. If the agent dies before it produces output, the turn is repeated once."""
 
 from collections.abc import Sequence
 from enum import Enum, auto

@@ -124,9 +124,9 @@ def option_changes(requested: RequestedOptions, state: SessionOptions, title: st
 def option_resets(
     before: SessionOptions, now: SessionOptions, requested: RequestedOptions, previous: RequestedOptions
 ) -> list[OptionChange]:
-    """Return the changes that undo what the previous request selected, except options that the new request sets.
+    """Return the changes that undo the selections of the previous request, except for options that `requested` sets.
 
-    `before` holds the options at the time when the session was opened, `now` the current ones.
+    `before` holds the options that the session had when it was opened, and `now` holds the current options.
     """
     found: list[OptionChange] = []
     requested_values = dict(requested.values)
@@ -167,7 +167,7 @@ def _flag(option: facts.ConfigOption, value: str) -> OptionChange | None:
 
 
 def _slots(name: str, state: SessionOptions) -> list[_OptionSlot]:
-    """Return the settings that a name denotes, the most specific one first.
+    """Return the settings that `name` may refer to, the most specific one first.
 
     Some agents have several options for modes. Codex has `mode`, which determines the actions that it may take without
     asking, and `collaboration_mode` for planning.
@@ -204,7 +204,7 @@ def _offered(name: str, slots: Sequence[_OptionSlot]) -> str:
 
 
 def _choices(name: str, state: SessionOptions) -> Sequence[facts.NamedChoice]:
-    """Return the choices of all settings that a name denotes, without duplicates."""
+    """Return the choices of all settings that `name` may refer to, without duplicates."""
     found = {choice.id: choice for slot in reversed(_slots(name, state)) for choice in reversed(slot.choices)}
     return tuple(reversed(found.values()))
 

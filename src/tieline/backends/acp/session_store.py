@@ -70,7 +70,7 @@ class SessionStorage(NamedTuple):
 
 
 class SessionStore:
-    """Stores sessions and loads them after a restart: at most `limit`, and none whose workplace is not configured."""
+    """Stores sessions. After a restart, it loads up to `limit` of them, leaving out those of unknown workplaces."""
 
     def __init__(self, storage: SessionStorage, places: Workplaces, tasks: Tasks, *, limit: int) -> None:
         self._store, self._clock = storage

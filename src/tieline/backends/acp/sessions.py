@@ -82,7 +82,7 @@ class AgentSession:
 
     @property
     def histories(self) -> tuple[SeenHistory, ...]:
-        """The histories that a request may continue. If a turn fails or is cancelled, earlier ones are kept as well."""
+        """The histories that a request may continue. After a failed or cancelled turn, earlier ones remain valid."""
         return self._histories
 
     @histories.setter
@@ -123,7 +123,7 @@ class AgentSession:
         self._lock.release()
 
     def opened(self, fact: facts.SessionOpened, agent: Agent) -> None:
-        """Record that an agent has opened the session, and the options that the agent reported."""
+        """Record the agent that has opened the session, and the options that it reported."""
         self.name = fact.session
         self.agent = agent
         self.first = self.state = SessionOptions(modes=fact.modes, models=fact.models, options=fact.options)
@@ -180,7 +180,7 @@ class SessionIndex:
         return iter(list(self._sessions))
 
     def find(self, spec_id: str, workplace: Workplace, fingerprint: RequestFingerprint) -> AgentSession | None:
-        """Return the session with the longest history that a request continues. Among equals, prefer an idle one."""
+        """Return the session that a request continues. Prefer the longest history, and then an idle session."""
         near = (self._by_position.get(position, ()) for position in positions_in(fingerprint))
         found = [
             session
@@ -216,7 +216,7 @@ class SessionIndex:
         self._on_change(session)
 
     def _move(self, session: AgentSession, *, is_gone: bool = False) -> None:
-        """Update the entries of a session in the index by position, or remove them if `is_gone` is true."""
+        """Update the positions under which a session is indexed, or remove them all if `is_gone` is true."""
         before = self._sessions[session]
         now = frozenset() if is_gone else frozenset(position_of(past) for past in session.histories)
         self._sessions[session] = now

@@ -8,7 +8,7 @@ answers parallel calls together, so serving them one after the other would cause
 Agents that do not support MCP servers over HTTP start a small program that forwards the same messages over its standard
 streams.
 
-The `mcp` package is imported when the first endpoint is opened, because the import takes half a second and tens of MiB.
+The `mcp` package is imported when the first endpoint is opened, because it takes half a second and much memory.
 """
 
 import asyncio
@@ -76,12 +76,12 @@ class ToolEndpoint:
         self._on_close = on_close
 
     def offer(self, tools: Sequence[ToolSpec]) -> bool:
-        """Replace the tools. Return whether they differ from earlier tools, which the agent may still use."""
+        """Replace the tools. Return True if there were different tools before, because the agent may still use them."""
         before, self.tools = self.tools, named_tools(tools)
         return bool(before) and self.tools != before
 
     def server(self, abilities: facts.Abilities) -> McpServer:
-        """Return this endpoint in the form in which MCP servers are sent to the agent."""
+        """Describe this endpoint to an agent: as an HTTP server if the agent supports that, else as the shim."""
         if abilities.mcp_http:
             return McpHttp(type="http", name=NAME, url=self._url, headers=[])
         shim = self._shim
@@ -177,7 +177,10 @@ class ToolBridge:
                 del endpoint.calls[context.request_id]
 
     async def cancel_calls(self, context: Any, handle: Any) -> Any:
-        """Cancel a call when the agent cancels its request. The MCP server itself does not, so this is middleware."""
+        """Cancel a call when the agent cancels its request.
+
+        This is middleware of the MCP server, which does not cancel calls itself.
+        """
         if context.method == "notifications/cancelled" and context.request is not None:
             endpoint = self._endpoint_of(context.request.url.path)
             call = endpoint.calls.get((context.params or {}).get("requestId")) if endpoint is not None else None

@@ -93,7 +93,7 @@ class AgentTurn:
         self._loop = asyncio.get_running_loop()
         self._timers = Timers(self._loop)
         self._active_at = self._loop.time()
-        """The time at which the agent most recently sent something."""
+        """The time from which the agent's silence is measured."""
         self._batch_until = 0.0
         """The time after which further output from the agent no longer delays the end of the leg."""
         self._has_text = False
@@ -177,7 +177,10 @@ class AgentTurn:
             self._session.endpoint.offer(tools)
 
     def take_answer(self, text: str, fingerprint: RequestFingerprint, host: Host) -> None:
-        """Use the user's message as the answer to the question that was written into the conversation."""
+        """Use the user's message as the answer to the question that was written into the conversation.
+
+        `fingerprint` and `host` belong to the request that contains the message.
+        """
         self._advance(TurnEvent.ANSWERED)
         self._seen = fingerprint.history
         self.queue.take_texts()
@@ -310,7 +313,7 @@ class AgentTurn:
             self._calls.drop(call_id)
 
     def _batch(self) -> None:
-        """If a leg is open, start or restart the wait for further calls. The leg ends after the wait."""
+        """If a leg is open, wait for further calls before the leg is ended. If a wait is in progress, restart it."""
         wait = self._context.settings.batch_wait
         if self._advance(TurnEvent.CALL_MADE):
             self._batch_until = self._loop.time() + MAX_BATCH_WAITS * wait
