@@ -46,7 +46,7 @@ class AgentRules:
     async def judge(self, deed: AgentAction) -> Ruling:
         """Decide whether an action is allowed, is denied, or needs approval, and describe its risk.
 
-        A separate thread looks up the paths on the disk.
+        The paths are looked up on the disk in a separate thread.
         """
         subject, verdict, warning = await asyncio.to_thread(self._strictest, deed)
         if verdict.decision != "ask" and verdict.rule not in DEFAULTS:
@@ -83,7 +83,7 @@ class AgentRules:
         return verdict
 
     def _subjects(self, deed: AgentAction) -> Iterator[tuple[Subject, bool]]:
-        """Yield each subject to judge, and whether its target is known well enough for a rule to allow it."""
+        """Yield each subject to judge, and whether a rule may allow it. A rule must not allow an unknown target."""
         if deed.command or deed.kind == "execute":
             folder = self._located(deed.folder or ".")
             yield (

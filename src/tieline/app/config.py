@@ -218,7 +218,7 @@ class ClientSettings(Value, forbid_unknown_fields=True):
 
 
 class ModelSettings(Value, forbid_unknown_fields=True):
-    """`[models."NAME"]`: facts about models that the upstream does not report or reports incorrectly."""
+    """`[models."NAME"]`: facts about a model, for upstreams that do not report them or report them incorrectly."""
 
     title: str = ""
     context: TokenCount | None = None
@@ -250,7 +250,7 @@ class KeySettings(Value, forbid_unknown_fields=True):
     key_file: str | None = None
     tools: bool = False
     models: tuple[str, ...] = ()
-    """Patterns of the names of models that may be used with the key. If empty, all models may be used."""
+    """Patterns for the names of the models that may be used with the key. If empty, all models may be used."""
     agents: bool = True
     """Whether coding agents may be used with the key."""
     paths: tuple[str, ...] = ()
@@ -282,7 +282,7 @@ class Config(Value, forbid_unknown_fields=True):
 
 
 def key_variables(config: Config) -> frozenset[str]:
-    """Return the names of the variables that hold the gateway's own keys. Commands and agents must not see them."""
+    """Return the names of the variables that hold keys for the gateway. Commands and agents must not see these keys."""
     named = (key.key_env for key in config.keys.values())
     return frozenset((config.server.key_env, *(name for name in named if name is not None)))
 

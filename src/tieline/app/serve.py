@@ -130,7 +130,10 @@ class GatewayServer(uvicorn.Server):
     """A uvicorn server that stops on a signal without re-raising it, so that the program can close its resources."""
 
     async def serve_on(self, listener: socket.socket) -> None:
-        """Serve until a signal arrives or `stop` is called. All long-lived objects must exist before this call."""
+        """Serve until a signal arrives or `stop` is called.
+
+        Call this after all long-lived objects have been created, so that the garbage collector can skip them.
+        """
         # Objects created so far live as long as the process, and requests leave few cycles: collect rarely.
         gc.collect()
         gc.freeze()

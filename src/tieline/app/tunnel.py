@@ -35,7 +35,7 @@ ENVIRONMENT = frozenset(
 )
 """The environment variables that a program receives. None of them contains a key."""
 _MERGED = ("/bin/sh", "-c", 'exec "$@" 2>&1', "sh")
-"""Runs a program with standard error merged into standard output, because either may contain the public address."""
+"""A command prefix that merges a program's standard error into its standard output. Either may contain the address."""
 
 
 class TunnelProgram(NamedTuple):

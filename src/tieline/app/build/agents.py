@@ -19,7 +19,7 @@ def catalogue(settings: AcpSettings) -> dict[str, AgentSpec]:
 
 
 def listing(settings: AcpSettings, env: Mapping[str, str]) -> str:
-    """Return a text that lists the installed agents with their commands, and how to install other agents."""
+    """Return a text with the command of each installed agent, and with instructions for installing each other agent."""
     which = which_in(env)
     found = {name: find(spec, which) for name, spec in catalogue(settings).items()}
     width = max(len(name) for name in found)
@@ -72,7 +72,7 @@ def _is_confirmed(ask: Callable[[str], str]) -> bool:
 
 
 def _spec(name: str, own: AgentSettings) -> AgentSpec:
-    """Return the agent that the settings in `own` describe. The catalogue supplies missing settings of known agents."""
+    """Return the agent with the settings in `own`. If the agent is known, the catalogue supplies missing settings."""
     known = CATALOGUE.get(name)
     if known is None and not own.command:
         raise ConfigError(f"`acp.agents.{name}` needs a `command`, because it is not one of the known agents")

@@ -1,6 +1,6 @@
 """The composition root: builds the whole program from a configuration. `serve` runs it.
 
-Modules outside `app` and `cli` read neither the configuration nor the environment; they receive values and clocks.
+Modules outside `app` and `cli` read neither the configuration nor the environment; this module passes values to them.
 """
 
 import os

@@ -56,7 +56,10 @@ def build_backends(
     conversations: ConversationCache,
     cursor_token: str | None = None,
 ) -> Backends:
-    """Build every backend that the configuration enables. `agent_tools` judges the actions of coding agents."""
+    """Build every backend that the configuration enables. `agent_tools` judges the actions of coding agents.
+
+    If `cursor_token` is given, the Cursor backend talks to the simulator.
+    """
     backends = Backends()
     if config.demo:
         demo = LazyBackend("demo", LazyObject(DemoBackend), models=lambda: MODELS)

@@ -256,7 +256,7 @@ class Activities:
 
 
 def _is_input(part: object, call: facts.AgentCall) -> bool:
-    """Return whether a part of the content holds the arguments of the call instead of its output, as with Kimi."""
+    """Return whether a part of a call's content holds the arguments instead of the output. Kimi sends such parts."""
     may_be = isinstance(part, Text) and not call.input and part.text.lstrip().startswith("{")
     return may_be and isinstance(part, Text) and part.text == given_input(call).text
 

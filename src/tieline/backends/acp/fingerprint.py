@@ -174,7 +174,7 @@ def _seen_count(rest: Sequence[bytes | str], fingerprint: RequestFingerprint, hi
 
 
 def extend_history(history: SeenHistory, texts: Iterable[str], *, is_torn: bool) -> SeenHistory:
-    """Return a history with further texts from the agent added."""
+    """Return a history with the agent's `texts` added. `is_torn` says whether the turn was cut off."""
     digests = tuple(TextDigest.of(text) for text in texts if text.strip())
     if history.items and isinstance(history.items[-1], tuple):
         return SeenHistory((*history.items[:-1], (*history.items[-1], *digests)), is_torn)

@@ -1,7 +1,7 @@
 """Interfaces for the file access and the terminals that the gateway offers to agents.
 
-Each is disabled unless an implementation of it is passed to the backend. An implementation asks the user if the rules
-require it. It refuses a request by raising GatewayError or OSError. The agent then receives the error message.
+Each service is disabled unless an implementation of it is passed to the backend. An implementation asks the user if the
+rules require it. It refuses a request by raising GatewayError or OSError. The agent then receives the error message.
 """
 
 from collections.abc import Mapping, Sequence

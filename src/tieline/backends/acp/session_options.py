@@ -89,7 +89,7 @@ def parse_model_name(model: str, mode: str | None, effort: str | None) -> Reques
 
 
 def _mode_field(request: Request) -> str | None:
-    """Return the field `mode` of the request body, which is an extension by this gateway."""
+    """Return the field `mode` of the request body. The field is the gateway's own extension of the APIs."""
     if (given := request.extra.get("mode")) is None:
         return None
     try:

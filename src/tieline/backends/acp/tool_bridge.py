@@ -8,7 +8,7 @@ answers parallel calls together, so serving them one after the other would cause
 Agents that do not support MCP servers over HTTP start a small program that forwards the same messages over its standard
 streams.
 
-The `mcp` package is imported when the first endpoint is opened, because it takes half a second and much memory.
+The `mcp` package is imported when the first endpoint is opened, because the import takes half a second and much memory.
 """
 
 import asyncio

@@ -223,7 +223,7 @@ def _named_paths(given: Mapping[str, Any]) -> list[str]:
 
 
 def _hints(call: facts.AgentCall) -> Iterator[str]:
-    """Yield the texts of a call that may contain its command, if the structured input contains none."""
+    """Yield all texts of a call that may contain its command."""
     if command := command_of(call):
         yield command
     if call.kind == "execute":

@@ -347,7 +347,7 @@ def _session(opening: _TurnRequest) -> AgentSession:
 
 
 def _after(setting: OptionChange, state: SessionOptions) -> SessionOptions:
-    """Return the options of a session after a change. Some agents do not report the new values, so compute them."""
+    """Return the options of a session after a change. They are computed, because some agents do not report them."""
     if setting.how == "mode":
         return replace(state, modes=state.modes and replace(state.modes, current=str(setting.value)))
     if setting.how == "model":
