@@ -61,7 +61,7 @@ class AgentRules:
     def _strictest(self, deed: AgentAction) -> tuple[Subject, Verdict, str]:
         """Return the subject with the strictest verdict, and that verdict.
 
-        The text is a warning if the action may change a protected file; otherwise, it is empty.
+        The third value is a warning if the action may change a protected file; otherwise, it is empty.
         """
         subjects = list(self._subjects(deed))
         judged = [(subject, self._judged(subject, is_known)) for subject, is_known in subjects]

@@ -282,7 +282,7 @@ class Config(Value, forbid_unknown_fields=True):
 
 
 def key_variables(config: Config) -> frozenset[str]:
-    """Return the names of the variables that hold keys for the gateway. Commands and agents must not see these keys."""
+    """Return the variables that hold keys for access to the gateway. Commands and agents must not receive them."""
     named = (key.key_env for key in config.keys.values())
     return frozenset((config.server.key_env, *(name for name in named if name is not None)))
 

@@ -33,7 +33,7 @@ class LazyObject(Generic[T]):
         return self._made
 
     async def get(self) -> T:
-        """Return the object. The first call creates it and imports its module in a thread, because that is slow."""
+        """Return the object. The first call imports its module in a thread, because that is slow, and creates it."""
         if self._made is None and self._code is not None:
             await asyncio.to_thread(self._code.load)
         return self.now()

@@ -31,7 +31,7 @@ else:
 log = logging.getLogger("tieline")
 
 SAFETY = [("x-content-type-options", "nosniff"), ("cross-origin-resource-policy", "same-origin")]
-"""Headers of every response. They forbid browsers to guess the type of the response or to share it with other sites."""
+"""Headers of every response. They keep browsers from guessing its type and from sharing it with other sites."""
 KEEP_IDLE = 75
 BACKLOG = 4096
 MOST_FILES = 65536

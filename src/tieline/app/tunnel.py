@@ -128,8 +128,8 @@ def run_tunnel(
 ) -> None:
     """Run the listener and the program until interrupted. Raise TunnelError if the program fails.
 
-    `announce` is called once when the public address is known, `observe` after each request, and `watch` with the
-    events of the gateway.
+    `announce` is called once when the public address is known, `observe` after each request, and `watch` with each
+    event of the gateway.
     """
     # One record is enough: the watcher receives the legs as they end, and there is no page to show them.
     config = replace(config, web=replace(config.web, enabled=True, traffic=1))

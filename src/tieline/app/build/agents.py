@@ -19,7 +19,7 @@ def catalogue(settings: AcpSettings) -> dict[str, AgentSpec]:
 
 
 def listing(settings: AcpSettings, env: Mapping[str, str]) -> str:
-    """Return a text with the command of each installed agent, and with instructions for installing each other agent."""
+    """Return a text with the command of each installed agent, and with instructions for installing the other agents."""
     which = which_in(env)
     found = {name: find(spec, which) for name, spec in catalogue(settings).items()}
     width = max(len(name) for name in found)

@@ -27,7 +27,7 @@ from tieline.wire.cursor.opening.run_request import MachineInfo, RunSettings
 from tieline.wire.cursor.run.query_replies import QuerySettings
 
 CONNECTIONS = 8192
-"""Maximum number of connections. Over HTTP/1.1, each parked run keeps one open and uses others to send."""
+"""Maximum number of connections. Over HTTP/1.1, each parked run keeps one open and uses others to send messages."""
 
 
 def cursor_account(

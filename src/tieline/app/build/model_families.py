@@ -149,4 +149,4 @@ _OPEN_WEIGHTS = {
 }
 
 FAMILIES: Mapping[str, ModelFacts] = {**_CLAUDE, **_GPT, **_GEMINI, **_GROK, **_OPEN_WEIGHTS}
-"""Facts about models by name. Names are in lower case and without vendor prefixes that end with a slash."""
+"""Facts about models by name. Names are in lower case, without any prefix that ends with a slash."""

@@ -16,7 +16,7 @@ class BackendStatus:
     missing: str = "no key"
     """The label if the backend is not ready. It names what is missing."""
     label_if_ready: str = "ready"
-    """The label if the backend is ready. For upstreams, it is "configured", because they are not contacted."""
+    """The label if the backend is ready. For upstreams, it is "configured", because they have not been contacted."""
 
     @property
     def label(self) -> str:

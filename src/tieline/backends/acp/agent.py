@@ -63,7 +63,7 @@ class Agent:
         self.is_over = False
         """Whether the process has ended or is about to end."""
         self.is_retiring = False
-        """Whether the process is ended after its current turns. No new turns are started in it."""
+        """Whether the process will be ended after its current turns. No new turns are started in it."""
         self.uses = 0
         """Number of turns that use this process."""
         self._process = process

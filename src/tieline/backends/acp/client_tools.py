@@ -58,7 +58,7 @@ def _has_effects(call: facts.AgentCall) -> bool:
 
 
 def _named(text: str, tools: Collection[str]) -> str | None:
-    """Return the tool whose name `text` is, in any of the spellings that agents use, or None if there is none."""
+    """Return the tool that `text` names, in any of the spellings that agents use, or None if it names no tool."""
     letters = _letters(text)
     for tool in tools:
         name = _letters(tool)

@@ -102,7 +102,7 @@ class HistoryPosition(NamedTuple):
 
 
 def position_of(history: SeenHistory) -> HistoryPosition:
-    """Return the position at the end of a history. Every request that continues the history contains it."""
+    """Return the position at the end of a history. Every request that continues the history contains this position."""
     user_hash = 0
     for item in history.items:
         if isinstance(item, bytes):
@@ -245,7 +245,7 @@ def _kind(request: Request) -> RequestKind:
 
 
 def _holds(text: str, digests: TextDigests, *, is_torn: bool) -> bool:
-    """Return whether `text` contains the digested texts in order. If `is_torn` is true, the end may be missing."""
+    """Return whether `text` contains the digested texts in order. If `is_torn` is true, `text` may end early."""
     at = 0
     for digest in digests:
         found = _find(text, digest, at)

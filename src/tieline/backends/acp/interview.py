@@ -1,8 +1,8 @@
 """Asks an agent's questions as plain text in the conversation, one after the other.
 
 `Interview.text` returns the text to write; `Interview.answer` is called with the user's next message and returns the
-outcome. If two messages fail to answer a question, the question is declined, and the second of them is passed to
-the agent.
+outcome. If two messages fail to answer a question, the question is declined, and the second of them is passed to the
+agent.
 """
 
 from collections import deque

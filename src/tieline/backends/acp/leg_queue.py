@@ -27,7 +27,7 @@ class LegQueue:
         self.texts: list[str] = []
         """The complete texts for the user that have been added since the last call to `take_texts`."""
         self.has_output = False
-        """Whether output from the agent has been queued, so that the prompt cannot be retried. Notes do not count."""
+        """Whether output from the agent has been queued. If so, the prompt cannot be retried. Notes do not count."""
         self.last_ending: Finished | Failed | None = None
         """The ending that was queued most recently."""
         self._parts = PartsWriter()

@@ -15,7 +15,7 @@ from tieline.wire.acp.schema import ContentBlock, PromptCapabilities, TextConten
 MAX_HISTORY = 200_000
 """Maximum number of characters of earlier messages that a prompt contains. The oldest messages are left out."""
 MAX_RESULT = 4_000
-"""Maximum number of characters that a prompt contains of an earlier call's arguments, and of its result."""
+"""Maximum number of characters of an earlier call's arguments, and of its result, in a prompt."""
 
 CONTINUE = "Go on."
 

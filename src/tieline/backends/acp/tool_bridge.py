@@ -81,7 +81,7 @@ class ToolEndpoint:
         return bool(before) and self.tools != before
 
     def server(self, abilities: facts.Abilities) -> McpServer:
-        """Describe this endpoint to an agent: as an HTTP server if the agent supports that, else as the shim."""
+        """Return the MCP server to send to an agent: an HTTP server if the agent supports that, else the shim."""
         if abilities.mcp_http:
             return McpHttp(type="http", name=NAME, url=self._url, headers=[])
         shim = self._shim
