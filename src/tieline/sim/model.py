@@ -1,7 +1,7 @@
 """A scripted model API over real HTTP.
 
 The answers to each path are scripted and used in order. An answer is a whole body, or chunks with actions between them:
-`Pause` waits until the test continues, `Cut` drops the connection, `Hang` waits until the client disconnects. The
+`Pause` waits for a signal from the test, `Cut` drops the connection, `Hang` waits until the client disconnects. The
 server records every request, and whether its client disconnected early, so that tests can wait for these events instead
 of sleeping.
 """
@@ -103,7 +103,7 @@ class Received:
         return msgspec.json.decode(self.body)
 
     def header(self, name: str) -> str | None:
-        """Return the value of the header with this lower-case name, or None."""
+        """Return the value of a header, or None if it is missing. `name` must be in lower case."""
         return next((value for own, value in self.headers if own == name), None)
 
 
@@ -130,7 +130,7 @@ class ModelServer:
         self._scripts[path].extend(answers)
 
     def default(self, path: str, answer: Script) -> None:
-        """Set the answer to requests for this path for which no scripted answer is left."""
+        """Set the answer for requests to this path that arrive when all its scripted answers are used up."""
         self._defaults[path] = answer
 
     def forget(self) -> None:
@@ -191,7 +191,7 @@ class ModelServer:
 
 
 class _Client:
-    """The server side of one connection."""
+    """One client's connection, as seen by the server."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader

@@ -1,8 +1,8 @@
-"""The steps that make up the server's side of a run, in scripts as well as in turns of the demo model.
+"""The steps that the server performs during a run, both in scripts and in turns of the demo model.
 
-A program is a function that takes a turn and yields steps. The player performs each step before it requests the next
-one, so a program can look at the client's answers in between. A program does no I/O, so it can be tested without a
-network.
+A program is a function that takes a turn and yields steps. The player (see `player.py`) performs each step before it
+requests the next one, so a program can look at the client's answers in between. A program does no I/O, so it can be
+tested without a network.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -23,7 +23,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait until a condition is true or `seconds` have passed, and send heartbeats in the meantime.
+    """Wait until the condition `until` is true or `seconds` have passed, and send heartbeats in the meantime.
 
     Afterwards the program must check the condition itself. If `seconds` is None, the setting `patience` applies. If
     `beats` is false, no heartbeats are sent.
@@ -36,9 +36,11 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Change how later messages are sent: compressed if `gzip`, in pieces of `piece` bytes, `batch` messages per write.
+    """Change how later messages are sent.
 
-    With `announce`, the response headers declare the compression, so the step must precede the first message.
+    If `gzip` is true, they are compressed. Up to `batch` messages are sent together, in pieces of `piece` bytes if it
+    is set. If `announce` is true, the response headers declare the compression, so this step must precede the first
+    message.
     """
 
     gzip: bool = False
@@ -73,7 +75,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """End the stream normally, with success or with a refusal."""
+    """End the stream normally: report `refusal` or, if it is None, success."""
 
     refusal: ServiceRefusal | None = None
 
@@ -95,4 +97,4 @@ class Leave:
 Step: TypeAlias = Send | Wait | Style | Raw | Framed | Status | End | GoAway | Leave
 Steps: TypeAlias = Iterator[Step]
 Routine: TypeAlias = Generator[Step, None, Result]
-"""A generator of steps that returns a result; use it with `yield from`."""
+"""A part of a program: a generator of steps that returns a result. Programs call it with `yield from`."""

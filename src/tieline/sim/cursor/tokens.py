@@ -1,4 +1,4 @@
-"""Authentication: expiring tokens in the form of JWTs, API keys that can be exchanged for them, and browser logins."""
+"""Authentication: JWTs that expire, API keys that can be exchanged for such tokens, and browser logins."""
 
 import hmac
 import secrets
@@ -47,7 +47,7 @@ class TokenIssuer:
         return claims.type == "session" and is_current
 
     def is_key(self, key: str) -> bool:
-        """Return whether `key` can be exchanged for tokens: it is a valid API key or refresh token."""
+        """Return whether `key` is a valid API key or refresh token, so that it can be exchanged for tokens."""
         if not self._settings.auth:
             return True
         return self.is_refresh(key) or (bool(key) and (not self._settings.keys or key in self._settings.keys))
@@ -63,7 +63,7 @@ class TokenIssuer:
         self._login(login).challenge = challenge
 
     def polled(self, login: str, verifier: str) -> dict[str, str] | None:
-        """Return the tokens of a login if it has been granted; None if it is still pending or the verifier is wrong."""
+        """Return tokens if the login with the id `login` is granted; None if it is pending or `verifier` is wrong."""
         found = self._login(login)
         found.polls += 1
         if found.challenge is not None:

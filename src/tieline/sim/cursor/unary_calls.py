@@ -1,4 +1,7 @@
-"""Answers all calls other than runs: keys, logins, models and the server configuration. Some responses are empty."""
+"""Answers the calls that are not part of a run, for example those about keys, logins, models and the configuration.
+
+Some calls are always answered with an empty response.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -109,7 +112,7 @@ class UnaryCalls:
         return (200, self._tokens.issue()) if self._tokens.is_refresh(head.bearer) else _denied()
 
     def _grant(self, _: RequestHead, body: bytes) -> tuple[int, Any]:
-        """Refresh an access token in the form that Cursor's editor uses.
+        """Answer a request for a new access token in the format of Cursor's editor.
 
         The response contains no new refresh token. If the refresh token is invalid, the response tells the editor to
         log out.

@@ -1,4 +1,4 @@
-"""Turns in which the demo model asks the user a question. The user requests such a turn in plain words.
+"""Turns in which the demo model asks the user a question. The user requests such a turn with one of these messages:
 
     make a plan for a garden      a plan to review; a rejected plan is revised, up to three times
     ask me about the garden       questions with options
@@ -29,7 +29,7 @@ _MODE = rf"{_POLITE}(?:switch|change|go)(?: over)? (?:in)?to (?:the )?(?P<what>a
 
 
 def question_program(words: str) -> Program | None:
-    """Return the program of a turn in which the model asks a question; None if the user's message requests none."""
+    """Return the program of the turn that the user's message requests; None if it requests no question."""
     said = strip_client_notes(words)
     for pattern, play in _KINDS:
         found = pattern.match(said)

@@ -41,7 +41,7 @@ class WireFormat(Value):
         return self.framing in _STREAMED
 
     def read(self, body: bytes, into: Message) -> None:
-        """Parse a request body with one message into `into`. Raise Unreadable if the body is invalid."""
+        """Parse a request body, and store its only message in `into`. Raise Unreadable if the body is invalid."""
         try:
             if self.framing == "json":
                 Parse(body or b"{}", into, ignore_unknown_fields=True)
@@ -51,7 +51,7 @@ class WireFormat(Value):
             raise Unreadable(str(error)) from error
 
     def whole(self, message: Message) -> bytes:
-        """Return the body of the response to a successful unary call."""
+        """Return the body of a successful response to a unary call. It contains `message`."""
         match self.framing:
             case "json":
                 return MessageToJson(message, indent=None).encode()
@@ -72,7 +72,7 @@ class WireFormat(Value):
         return status, "application/json", body
 
     def end(self, refusal: ServiceRefusal | None) -> bytes:
-        """Return the last frame of a stream, which reports success or a refusal."""
+        """Return the last frame of a stream. It reports `refusal` or, if that is None, success."""
         if self.framing == "grpc-web":
             return frame(refusal.trailers() if refusal else b"grpc-status: 0\r\n", TRAILERS)
         return frame(refusal.end() if refusal else b"{}", END)
