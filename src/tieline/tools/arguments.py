@@ -79,7 +79,7 @@ def decode_arguments(call: ToolCall) -> dict[str, Any]:
 
 
 def _schema(kind: type[Value]) -> Schema:
-    """Return the JSON schema of a declaration, without references, because some upstreams do not resolve them."""
+    """Return the JSON schema of a declaration. References (`$ref`) are expanded: some upstreams do not resolve them."""
     whole = msgspec.json.schema(kind)
     inlined: Schema = _inlined(whole, whole["$defs"])
     return inlined
@@ -111,7 +111,10 @@ class _ArgumentCheck:
         self.problems: list[str] = []
 
     def object(self, value: Mapping[str, Any], schema: Schema, at: str) -> dict[str, Any]:
-        """Check an object and return its known members. Null counts as missing. `at` precedes names in errors."""
+        """Check an object and return its known members. A member that is null counts as missing.
+
+        `at` is put in front of the names of members in error messages.
+        """
         properties: Mapping[str, Schema] = schema["properties"]
         given = {name: item for name, item in value.items() if item is not None}
         for name in given:

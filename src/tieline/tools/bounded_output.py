@@ -37,7 +37,10 @@ class BoundedOutput:
         return bytes(self._tail[-self._tail_limit :]) if self._tail_limit else b""
 
     def text(self) -> str:
-        """Return the kept bytes as text, cut at line ends if possible. A line in between says how much is omitted."""
+        """Return the kept bytes as text.
+
+        If bytes are omitted, a line in their place says how many. The text is cut at line ends if possible.
+        """
         if not self.omitted:
             return (self.head + self.tail).decode("utf-8", "replace")
         head, tail = _up_to_line(self.head), _from_line(self.tail)

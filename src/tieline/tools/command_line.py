@@ -207,7 +207,7 @@ def _runs_download(step: _Step, before: Sequence[_Step]) -> str:
 
 
 def _reads_program(step: _Step) -> bool:
-    """Return whether an interpreter reads its code from standard input, because the command names no file or code."""
+    """Return whether an interpreter reads its code from standard input, because its arguments name no code or file."""
     return all(word.startswith("-") for word in step.rest) and not step.has("cem", "--command", "--eval", "--version")
 
 

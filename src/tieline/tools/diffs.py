@@ -118,7 +118,10 @@ def _hunk(group: Sequence[_LineChange], before: Sequence[str], after: Sequence[s
 
 
 def _range(start: int, stop: int) -> str:
-    """Return a line range in diff notation. Lines are counted from 1; an empty range names the line before it."""
+    """Return the lines `start:stop`, counted from 0, in diff notation, which counts from 1.
+
+    An empty range is written as the number of the line before it and the length 0.
+    """
     count = stop - start
     begin = start + 1 if count else start
     return str(begin) if count == 1 else f"{begin},{count}"

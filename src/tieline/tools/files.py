@@ -220,7 +220,7 @@ class _Page:
         self.lines: list[str] = []
         self.room = MAX_SHOWN
         self.number = 0
-        """The number of the last line read; at the end of the file, the number of its lines."""
+        """The number of the last line read. At the end of the file, it is the total number of lines."""
         self.scanned = 0
         self.is_complete = False
         self.is_clean = True
@@ -259,7 +259,7 @@ class _Page:
         return not missing
 
     def line(self, stream: BinaryIO) -> tuple[bytes, int]:
-        """Return the beginning and the length of the next line, or b"" and 0 at the end of the file."""
+        """Return the beginning of the next line and its full length, or b"" and 0 at the end of the file."""
         line = stream.readline(_PIECE)
         length = len(line)
         while line and not line.endswith(b"\n") and self.scanned + length <= MAX_SCANNED:
@@ -287,7 +287,7 @@ class _Page:
         self.room -= len(text)
 
     def content(self, path: str, size: int) -> Content:
-        """Return the lines, followed by notes about them as separate texts."""
+        """Return the lines, followed by notes about them as separate texts. `path` and `size` are used in messages."""
         if self.is_complete and not self.number:
             return "(the file is empty)"
         if not self.lines and not self.is_complete:
@@ -331,7 +331,7 @@ def _match_line_endings(data: bytes, old: bytes, new: bytes) -> tuple[bytes, byt
 
 
 def _occurrences(data: bytes, wanted: bytes, *, is_overlapping: bool) -> list[int]:
-    """Return the line number of each occurrence of `wanted`. Overlaps count only if `is_overlapping` is true."""
+    """Return the line number of each occurrence of `wanted`. Include overlapping ones if `is_overlapping`."""
     found: list[int] = []
     line, at, step = 1, 0, 1 if is_overlapping else len(wanted)
     while (place := data.find(wanted, at)) >= 0:

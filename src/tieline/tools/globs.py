@@ -137,7 +137,10 @@ def _character(mark: str) -> str:
 
 
 def _parts_match(wanted: Sequence[_Part], parts: Sequence[str]) -> bool:
-    """Return whether the parts of a path match those of a pattern. On a mismatch, only the latest `**` is extended."""
+    """Return whether the parts of a path match those of a pattern.
+
+    On a mismatch, the latest `**` is tried with one more part; earlier ones are not tried again.
+    """
     at = place = 0
     back: tuple[int, int] | None = None
     while place < len(parts) or at < len(wanted):

@@ -147,7 +147,7 @@ class GuardedTools:
         return [GrantStatus(rule, grant_summary(rule), retirement_reason(rule)) for rule in rules]
 
     async def _check_unchanged(self, call: ToolCall, judgement: "Judgement") -> "ToolRefusal | None":
-        """Return a refusal if the target of the call has changed while the person was deciding, otherwise None."""
+        """Return a refusal if the target of the call changed while the person was deciding, otherwise None."""
         now = await self.judge(call)
         if now.verdict.decision == "deny" or now.subject != judgement.subject:
             return ToolRefusal(
@@ -180,7 +180,7 @@ class ToolRefusal(NamedTuple):
     for_person: str = ""
     """The text for the person; empty if it is the same as the text for the model."""
     change: Diff | None = None
-    """The change that was not made."""
+    """The change to a file that was not made, if it is known."""
 
 
 class Judgement(NamedTuple):
@@ -371,7 +371,10 @@ def _denied(permitted: ApprovalAnswer, change: Diff | None) -> ToolRefusal:
 
 
 def _denial_text(permitted: ApprovalAnswer) -> str:
-    """Return the text that tells the person that a call was denied, with the person's reason or why nobody answered."""
+    """Return the text that tells the person that a call was denied.
+
+    It includes the reason that the person gave, or the reason why nobody answered.
+    """
     if permitted.option is None:
         return f"Not allowed. {_sentence(permitted.reason)}" if permitted.reason else "Not allowed."
     return f"Denied: {_sentence(permitted.reason)}" if permitted.reason else "Denied."

@@ -20,9 +20,9 @@ _IGNORABLE = (
     (0xFFA0, 0xFFA0),  # halfwidth Hangul filler
     (0xE0000, 0xE0FFF),  # tags and further variation selectors
 )
-"""Default-ignorable code points that do not belong to one of `_CATEGORIES`."""
+"""Ranges of default-ignorable code points that belong to none of `_CATEGORIES`."""
 _BLANK = frozenset((0x2800, 0x16FE4, 0x1D159))
-"""Letters, marks and symbols without a visible form: the blank Braille pattern, a filler, a notehead."""
+"""Letters, marks and symbols that are blank: the blank Braille pattern, the Khitan filler, the null notehead."""
 _CATEGORIES = ("C", "Z")
 """Unicode categories: C (control, format, surrogate, private use, unassigned) and Z (separators)."""
 _MAX_REMEMBERED = 1 << 16
@@ -41,12 +41,12 @@ def is_invisible(character: str) -> bool:
 
 
 def visible(text: str) -> str:
-    r"""Return the text with each invisible character written as `\u{200b}`."""
+    r"""Return the text with each invisible character written as its code point, for example `\u{200b}`."""
     return text if text.isascii() and text.isprintable() else text.translate(_SPELLINGS)
 
 
 class _SpellingTable(dict[int, int | str]):
-    """A table for `str.translate`. It is filled on demand, up to a limit."""
+    """A table for `str.translate` that spells out invisible characters. It is filled on demand, up to a limit."""
 
     def __missing__(self, code: int) -> int | str:
         shown = f"\\u{{{code:x}}}" if is_invisible(chr(code)) else code

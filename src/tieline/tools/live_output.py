@@ -15,9 +15,9 @@ from tieline.tools.bounded_output import BoundedOutput
 HEAD = 4 << 10
 TAIL = 12 << 10
 MIN_INTERVAL = 0.1
-"""Seconds between two reports shortly after a command has started."""
+"""Minimum seconds between two reports when a command has just started."""
 MAX_INTERVAL = 1.0
-"""Seconds between two reports of a command that has run for SLOWEST_AFTER seconds."""
+"""Minimum seconds between two reports once a command has run for SLOWEST_AFTER seconds."""
 SLOWEST_AFTER = 60.0
 
 _Decoder = getincrementaldecoder("utf-8")

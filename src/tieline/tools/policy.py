@@ -153,7 +153,7 @@ class Policy:
         )
 
     def hides(self, path: str) -> bool:
-        """Return whether a search must not show this file, because a rule denies access or requires permission."""
+        """Return whether a search must not show this file, because a rule denies or asks for permission to read it."""
         if self._yolo:
             return False
         about_paths = (rule for rule in self._rules if rule.path is not None)
@@ -163,7 +163,7 @@ class Policy:
 
     @property
     def restricts_paths(self) -> bool:
-        """Whether a rule denies some paths or requires permission for them. If so, a search could reveal them."""
+        """Whether any rule restricts access to paths: it denies access, or requires a person's permission."""
         return any(rule.path is not None and rule.decision != "allow" for rule in self._rules)
 
     def suggest(self, subject: Subject) -> tuple[Rule, ...]:
@@ -282,12 +282,15 @@ def _covers(rule: Rule, subject: Subject) -> bool:
 
 
 def _is_bound(rule: Rule) -> bool:
-    """Return whether a grant for a command is limited to one folder. Elsewhere the command could run other code."""
+    """Return whether a grant for a command is limited to one folder. In others, the command could run other code."""
     return rule.path is not None and is_exact(rule.path)
 
 
 def _may_repeat(command: str, folder: str) -> bool:
-    """Return whether a grant may cover a command: the command must be read-only or name no protected file."""
+    """Return whether a grant may cover this command in this folder.
+
+    Either the command must be read-only, or the folder and all files that it names must be unprotected.
+    """
     words = simple_command(command)
     if words is not None and is_read_only(words):
         return True
@@ -315,7 +318,10 @@ def _command_matches(rule: Rule, command: str) -> bool:
 
 
 def _occurs(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    """Return whether `words` contains the wanted words in sequence. A program's folder (`/bin/`) is ignored."""
+    """Return whether `words` contains the wanted words in sequence.
+
+    If the first wanted word is a program without a folder, the program's folder in `words` (`/bin/`) is ignored.
+    """
     size = len(wanted)
     if not size:
         return False

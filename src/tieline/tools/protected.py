@@ -115,7 +115,7 @@ def controlled_program(path: str) -> str | None:
 
 
 def protection_warning(path: str) -> str:
-    """Return a warning for the person who allows or denies a change to a path; empty if it is not protected."""
+    """Return a warning for the person who decides about a change to a path; empty if the path is not protected."""
     owner = controlled_program(path)
     return "" if owner is None else f"`{path}` is protected: it controls the behaviour of {owner}."
 

@@ -33,9 +33,9 @@ MAX_WIDTH = 300
 MAX_SHOWN = 100_000
 """Maximum number of characters in a result."""
 MAX_READ = 256 << 20
-"""Maximum size in bytes of all files that are read to show matches."""
+"""Maximum total size in bytes of the files that are read to show matches."""
 MAX_FOUND = 8 << 20
-"""Maximum number of bytes that ripgrep may write. Reported lines are shortened, so this is enough for thousands."""
+"""Maximum number of bytes that ripgrep may write. This is enough for thousands of lines, which it shortens."""
 MAX_FILE = "64M"
 MIN_VERSION = 13
 """The first version of ripgrep that supports all the options used here."""
@@ -109,7 +109,7 @@ SEARCH_CONTENT = ToolDefinition(
 
 
 def find_ripgrep(search_path: str) -> str | None:
-    """Return the path of ripgrep if this PATH has a sufficiently new version, else None. This runs `rg --version`."""
+    """Return the path of ripgrep if the PATH `search_path` has a recent version, else None. Runs `rg --version`."""
     folders = (folder for folder in search_path.split(os.pathsep) if folder.startswith("/"))
     found = shutil.which("rg", path=os.pathsep.join(folders))
     if found is None:
@@ -252,7 +252,7 @@ class _SearchRoot(NamedTuple):
 
 @contextmanager
 def _search_root(workspace: Workspace, path: str) -> Iterator[_SearchRoot]:
-    """Open the directory `path`, or the directory that contains `path` if only this file is to be searched."""
+    """Open the directory `path`. If `path` is a file, open its directory, to search only this file in it."""
     with workspace.resolve(path) as spot:
         found = workspace.lstat(spot)
         if found is not None and stat.S_ISDIR(found.st_mode):
@@ -264,7 +264,7 @@ def _search_root(workspace: Workspace, path: str) -> Iterator[_SearchRoot]:
 
 
 class _MatchReport:
-    """Collects the lines of the search result until it reaches its maximum size."""
+    """Collects the lines of a search result until the result reaches its maximum size."""
 
     def __init__(self, arguments: SearchContent) -> None:
         self.lines: list[str] = []

@@ -28,7 +28,7 @@ SNIFFED = 8192
 _IGNORE = ".gitignore"
 _WILD = re.compile(r"[*?\[\\]")
 _LINE_BOUND = re.compile(r"\(\?[^:P#]|\\[AZ]|\\z")
-"""Matches syntax whose meaning may depend on where the text ends. Such expressions are applied to single lines only."""
+"""Matches syntax that may depend on where the text begins or ends. Such patterns are applied to single lines only."""
 
 
 def main(arguments: list[str]) -> int:
@@ -97,7 +97,7 @@ class _Rule(NamedTuple):
 
 
 class _Ignore(NamedTuple):
-    """A .gitignore file: the length of the path to its folder, and its rules in reverse order."""
+    """A .gitignore file: the number of characters in the path of its folder, and its rules in reverse order."""
 
     depth: int
     rules: tuple[_Rule, ...]
@@ -129,7 +129,10 @@ def _rule(line: str) -> _Rule | None:
 
 
 def _is_ignored(ignores: tuple[_Ignore, ...], path: str, name: str, *, is_folder: bool) -> bool:
-    """Return whether the last matching rule, in the innermost folder that has one, excludes this path."""
+    """Return whether .gitignore files exclude this path.
+
+    The innermost file with a matching rule decides, by the last rule that matches.
+    """
     for depth, rules in ignores:
         for rule in rules:
             if rule.only_folders and not is_folder:
@@ -152,7 +155,7 @@ class _Expression:
         self._whole = None if _LINE_BOUND.search(text) else re.compile(text, flags | re.MULTILINE)
 
     def may_match(self, text: str) -> bool:
-        """Return whether any line of a text may match. A single search of the whole text excludes most files."""
+        """Return whether any line of a text may match. Searching the whole text once rules out most files."""
         return self._whole is None or self._whole.search(text) is not None
 
 

@@ -28,9 +28,9 @@ from tieline.tools.workspace import ResolvedPath, Workspace
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL when a command is ended."""
 WARDEN_TIMEOUT = 8.0
-"""Seconds that the warden may take to exit after it has killed the command. Then the warden is killed as well."""
+"""Seconds to wait for the warden to exit after it has killed the command. Then the warden itself is killed."""
 DRAIN_TIMEOUT = 1.0
-"""Seconds to keep reading after the warden has ended, in case a process escaped it and holds the pipes open."""
+"""Seconds to keep reading output after the warden has ended. A process that escaped it may hold the pipes open."""
 MAX_OUTPUT = 64 << 20
 """Number of bytes of output after which a command is ended, so that it cannot keep the gateway busy."""
 MAX_SECONDS = 600
@@ -65,7 +65,7 @@ RUN_TERMINAL = ToolDefinition(
 
 
 class CommandOutcome(Value):
-    """The result of a command. `flooded` means that it was ended because it wrote too much.
+    """The result of a command. `flooded` means that the command was ended because it wrote too much output.
 
     If a signal ended the command, `signal` is set instead of `exit_code`. If it is unknown how the command ended, both
     are None.
@@ -115,7 +115,7 @@ class RunningCommand(asyncio.SubprocessProtocol):
         limits: OutputLimits | None = None,
         listener: OutputListener | None = None,
     ) -> "RunningCommand":
-        """Start a command in a directory. `directory` is its open file descriptor, which may be closed afterwards.
+        """Start a command. `directory` is a file descriptor of its working directory and may be closed afterwards.
 
         `listener` is called with the output as it arrives.
         """
@@ -144,7 +144,7 @@ class RunningCommand(asyncio.SubprocessProtocol):
         return self._closed.done()
 
     async def wait(self, seconds: float | None = None) -> CommandOutcome:
-        """Wait until the command has ended. Stop it after this many seconds, or if the wait is cancelled."""
+        """Wait until the command has ended. End it after `seconds` (None: no limit), or if the wait is cancelled."""
         timed_out = False
         try:
             await asyncio.wait([self._closed], timeout=seconds)

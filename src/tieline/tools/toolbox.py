@@ -74,8 +74,8 @@ class WorkspaceToolbox:
     async def execute(self, call: ToolCall, report: Report = no_report, place: str | None = None) -> ToolResult:
         """Run a call without checking permissions. `report` receives its progress.
 
-        `place` is the path for which permission was given. If the path in the call now resolves to another one, the
-        call fails.
+        `place` is the path for which permission was given. If the path in the call now resolves to another path,
+        the call fails.
         """
         try:
             content = await self._run(call, report, self.workspace.pinned(place))

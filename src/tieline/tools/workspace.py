@@ -1,9 +1,9 @@
 """The workspace: the folder that tools act in, with no access to anything outside.
 
 Paths are resolved part by part: every directory is opened relative to its parent and never through a link, and `..`
-goes back to a directory that is already open. A link is read, and its target is resolved in the same way. So nothing is
-gained by replacing a path between its check and its use: no name leads outside. (A hard link to a file outside counts
-as a file of the workspace; its creator already had access to that file.)
+goes back to a directory that is already open. A link is read, and its target is resolved in the same way. So
+replacing a path between its check and its use gives no access to anything outside. (A hard link to a file outside
+counts as a file of the workspace, because its creator already had access to that file.)
 
 Everything here blocks: call it in a thread.
 """
@@ -27,7 +27,7 @@ from tieline.tools.errors import ToolFailed
 
 MAX_LINKS = 40
 MAX_DEPTH = 100
-"""Maximum number of nested directories in a path; each is held open while the path is resolved."""
+"""Maximum number of nested directories in a path. Each of them is held open while the path is resolved."""
 MAX_FILE = 16 << 20
 MAX_ENTRIES = 20_000
 MAX_SIMILAR = 1000
@@ -36,7 +36,7 @@ _PIECE = 1 << 20
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STEP = _DIRECTORY | getattr(os, "O_PATH", 0)
-"""Flags to open a directory in the middle of a path, without read permission where the system allows it."""
+"""Flags to open a directory in the middle of a path. Where the system supports it, no read permission is needed."""
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _REASONS = {
@@ -277,7 +277,10 @@ def read_whole(opened: OpenFile) -> bytes:
 
 
 def check_regular(found: os.stat_result | None, path: str) -> None:
-    """Raise ToolFailed or OSError unless this is a regular file. Reading a pipe or a device could block forever."""
+    """Raise ToolFailed or OSError unless `found`, the status of `path`, is that of a regular file.
+
+    Reading a pipe or a device could block forever.
+    """
     if found is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     if stat.S_ISDIR(found.st_mode):
