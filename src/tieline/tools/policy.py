@@ -153,7 +153,7 @@ class Policy:
         )
 
     def hides(self, path: str) -> bool:
-        """Return whether a search must not show this file, because a rule denies or asks for permission to read it."""
+        """Return whether a search must not show this file, because a rule denies it or requires permission for it."""
         if self._yolo:
             return False
         about_paths = (rule for rule in self._rules if rule.path is not None)
