@@ -255,7 +255,7 @@ class PageApi:
         await _respond(exchange, {})
 
     async def act(self, exchange: Exchange) -> None:
-        """Perform an action in a session: send, stop, retry or edit a message, or show another branch."""
+        """Perform an action in a session: send or edit a message, stop or retry an answer, or show another branch."""
         self._token.check(exchange)
         session, _, verb = _rest(exchange, "/api/sessions/").partition("/")
         verbs: dict[str, Callable[[Exchange, str], Any]] = {
@@ -325,9 +325,9 @@ async def _respond(exchange: Exchange, value: Any, *headers: tuple[bytes, bytes]
 
 
 def _uncookied(exchange: Exchange) -> tuple[tuple[bytes, bytes], ...]:
-    """Return a header that deletes a cookie of earlier versions, which browsers send to every port of this host.
+    """Return a header that deletes the cookie set by earlier versions, or no header if the request has no such cookie.
 
-    Return no header if the request does not have this cookie.
+    Browsers send this cookie to every port of the host.
     """
     if b"tieline=" not in exchange.headers.get(b"cookie", b""):
         return ()

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from tieline.web.markdown import MAX_NESTED, MAX_TEXT, render
 
 SMALL = 2048
-"""Unfinished text up to this length is parsed at every line end, longer text only after it has grown by half."""
+"""Unfinished text up to this length is parsed at every line end. Longer text is parsed when it has grown by half."""
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _ENDED_BY_BLANK = frozenset({"paragraph_open", "heading_open", "hr", "fence", "table_open", "blockquote_open"})
@@ -25,7 +25,7 @@ _FINDER.core.ruler.enableOnly(["normalize", "block"])
 
 
 class Block(NamedTuple):
-    """One or more finished blocks as HTML. `until` is the offset at which they end in the whole text."""
+    """The HTML of one or more finished blocks. `until` is the offset in the whole text at which they end."""
 
     number: int
     html: str
@@ -91,9 +91,7 @@ class Blocks:
 def finished(rest: str, *, is_all: bool) -> RenderedPiece | None:
     """Render the finished blocks at the beginning of `rest`, or the whole of `rest` if `is_all` is true.
 
-    Return None if there is nothing to render.
-
-    This is slow: call it in a thread.
+    Return None if there is nothing to render. This is slow: call it in a thread.
     """
     cut = len(rest) if is_all else find_cut(rest)
     return RenderedPiece(cut, render(rest[:cut])) if cut else None
@@ -102,7 +100,7 @@ def finished(rest: str, *, is_all: bool) -> RenderedPiece | None:
 def find_cut(text: str) -> int:
     """Return the offset at which the finished blocks of a text end; 0 if no block is finished.
 
-    An incomplete last line is ignored: a line that starts with `1` may become a paragraph or continue a list.
+    An incomplete last line is ignored, because it is ambiguous: `1` may begin a paragraph or continue a list.
     """
     starts = [0, *(found.end() for found in _LINE_END.finditer(text))]
     lines = text[: starts[-1]]

@@ -1,4 +1,4 @@
-"""The content of the Connect page: the state of backends, and client settings that contain the address and a model."""
+"""The content of the Connect page: the state of backends, and client settings with the gateway's URL and a model."""
 
 import json
 from collections.abc import Sequence
@@ -41,7 +41,10 @@ def connection(info: GatewayInfo, address: str, models: Sequence[str], *, needs_
 
 
 def choose_model(default: str | None, models: Sequence[str]) -> str:
-    """Return the model for client settings: the default, else the first except the demo model, else the demo model."""
+    """Return the model to use in client settings.
+
+    This is the default model; if there is none, the first model other than the demo model; else the demo model.
+    """
     if default is not None and "*" not in default:
         return default
     real = next((model for model in models if model != DEMO), None)
@@ -177,7 +180,7 @@ args = [{_toml(key)}]"""
 
 
 def _toml(text: str) -> str:
-    """Return a string as TOML, which has the escapes of JSON."""
+    """Return the text as a TOML string. TOML uses the same escape sequences as JSON."""
     return json.dumps(text)
 
 

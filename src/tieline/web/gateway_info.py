@@ -9,7 +9,10 @@ from tieline.model.ports import Files
 
 
 class BackendState(Value, omit_defaults=False):
-    """One backend: whether it is ready, a description or instructions (`text`), and what is missing (`lack`)."""
+    """One backend: whether it is ready, and a description or instructions for the user (`text`).
+
+    If it is not ready, `lack` says what is missing, for example "no key".
+    """
 
     name: str
     ready: bool

@@ -26,7 +26,7 @@ class LiveMessage:
         self.session = session
         self.message = message
         self.is_whole = is_whole
-        """Whether the message has been followed from its beginning."""
+        """Whether this object has received the events of the message from its beginning."""
         self.turn: Turn | None = None
         """The complete message; None while it is in progress."""
         self.wake = asyncio.Event()

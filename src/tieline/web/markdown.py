@@ -30,9 +30,9 @@ MAX_TEXT = 256 * 1024
 MAX_PROSE = 16 * 1024
 """Maximum number of characters of a paragraph whose inline markup is parsed."""
 MAX_MARKS = 200
-"""Maximum number of markup characters of one kind in a paragraph that is parsed. Matching them takes quadratic time."""
+"""Maximum number of equal markup characters in a paragraph that is parsed. Parsing them takes quadratic time."""
 MAX_NESTED = 20
-"""Maximum nesting depth of blocks. The parser would drop deeper blocks and everything after them."""
+"""Maximum nesting depth of blocks. A text with deeper blocks, which the parser would drop, is shown as plain text."""
 MAX_COLOURED = 64 * 1024
 """Maximum number of characters of a code block that is highlighted."""
 

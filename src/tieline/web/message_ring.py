@@ -1,6 +1,6 @@
 """A ring buffer of the latest stream messages, so that a page can resume the stream after a lost connection.
 
-Messages are numbered, starting with the current time, so a number from an earlier process is recognised as too old. A
+Messages are numbered. The first number is the current time, so a number from an earlier process is always too old. A
 slow reader needs no buffer of its own, because its position is just a number. If the message at that position has been
 dropped, the reader receives a reset message and has to start again.
 """
@@ -20,7 +20,7 @@ RESET = {"type": "reset"}
 
 
 class RingRead(NamedTuple):
-    """Messages as bytes, ready to be sent, and the number of the last message."""
+    """Consecutive messages as bytes, ready to be sent, and the number of the last of them."""
 
     data: bytes
     seq: int

@@ -135,7 +135,10 @@ class Stream:
             reader.wake.set()
 
     async def serve(self, exchange: Exchange) -> None:
-        """Serve the stream to one page until it disconnects, from the position that it requests or from now on."""
+        """Serve the stream to one page until it disconnects.
+
+        Begin at the position that the page requests. If it requests none, send only new messages.
+        """
         self.attend()
         seq = _requested_position(exchange)
         reader = _PageReader(self._ring.seq if seq is None else seq)
@@ -286,11 +289,9 @@ async def _write(exchange: Exchange, data: bytes) -> None:
 
 
 def _requested_position(exchange: Exchange) -> int | None:
-    """Return the number of the last message that the page has received, or None if the request does not say.
+    """Return the number of the last message that the page has received, or None if the request does not contain it.
 
-    The stream resumes after this message.
-
-    The number is in the header `last-event-id` or in the query parameter `since`.
+    The stream resumes after this message. The number is in the header `last-event-id` or the query parameter `since`.
     """
     query = parse_qs(exchange.scope["query_string"].decode("latin-1"))
     given = exchange.header(b"last-event-id") or query.get("since", [""])[-1]
