@@ -297,18 +297,18 @@ class AgentRequestAnswers:
         return self._peer.result(number, extensions.OutcomeResult(outcome=outcome))
 
     def answer_file(self, number: int, content: str) -> bool:
-        """Answer a request to read a file with its content. Return whether the request was still open.
+        """Answer a request to read a file: send its content. Return whether the request was still open.
 
         Pass an empty text for a missing file, because agents read a file before they create it.
         """
         return self._answer(number, "read", schema.ReadFileResult(content=content))
 
     def answer_terminal(self, number: int, terminal: str) -> bool:
-        """Answer a request to start a command with the id of its terminal. Return whether it was still open."""
+        """Answer a request to start a command: send its terminal's id. Return whether the request was still open."""
         return self._answer(number, "create", schema.CreateTerminalResult(terminal_id=terminal))
 
     def answer_output(self, number: int, output: str, truncated: bool, ended: schema.ExitStatus | None = None) -> bool:
-        """Answer a request for a terminal's output with the output so far. Return whether the request was still open.
+        """Answer a request for a terminal's output: send the output so far. Return whether the request was still open.
 
         `ended` is the exit status of the command; None if the command is still running.
         """
@@ -316,7 +316,7 @@ class AgentRequestAnswers:
         return self._answer(number, "output", result)
 
     def answer_exit(self, number: int, ended: schema.ExitStatus) -> bool:
-        """Answer a request to wait for the end of a terminal's command. Return whether it was still open."""
+        """Answer a request to wait until a terminal's command has ended. Return whether the request was still open."""
         return self._answer(number, "wait", ended)
 
     def answer_done(self, number: int) -> bool:
@@ -324,7 +324,7 @@ class AgentRequestAnswers:
         return self._answer(number, "done", schema.PRESENT)
 
     def refuse(self, number: int, message: str, code: int = INTERNAL_ERROR) -> bool:
-        """Answer a request of any kind with an error. Return whether it was still open."""
+        """Answer a request of any kind with an error. Return whether the request was still open."""
         self._open.pop(number, None)
         return self._peer.error(number, code, message)
 

@@ -39,13 +39,13 @@ REQUESTS: dict[str, type[schema.AcpShape]] = {
     "session/set_config_option": schema.SetConfigOptionParams,
     "session/prompt": schema.PromptParams,
 }
-"""For each request that a client sends, the struct for its parameters, by method."""
+"""Maps the method of each request that a client sends to the struct for its parameters."""
 
 NOTIFICATIONS: dict[str, type[schema.AcpShape]] = {
     "session/cancel": schema.SessionParams,
     "$/cancel_request": schema.CancelledRequest,
 }
-"""For each notification that a client sends, the struct for its parameters, by method."""
+"""Maps the method of each notification that a client sends to the struct for its parameters."""
 
 RESULTS: dict[str, type[schema.AcpShape]] = {
     "session/request_permission": schema.PermissionResult,
@@ -58,7 +58,7 @@ RESULTS: dict[str, type[schema.AcpShape]] = {
     "terminal/release": schema.Empty,
     "elicitation/create": schema.ElicitationResult,
 }
-"""For each request that an agent sends, the struct for its result, by method."""
+"""Maps the method of each request that an agent sends to the struct for its result."""
 
 
 class ClientRequest(NamedTuple):

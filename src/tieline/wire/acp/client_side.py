@@ -49,7 +49,7 @@ __all__ = ["ClientOffer", "ClientSide"]
 DEFAULT_OFFER = ClientOffer()
 
 _UNNAMED = frozenset(["session/new", "session/fork"])
-"""The methods for which the agent chooses the name of the session. Their results contain it."""
+"""The methods for which the agent chooses the name of the session and returns it in the result."""
 _QUIET = frozenset(
     ["authenticate", "logout", "session/close", "session/delete", "session/set_mode", "session/set_model"]
 )
@@ -77,7 +77,10 @@ class ClientSide(AgentRequestAnswers):
     # ── outgoing requests ──
 
     def initialize(self, name: str, version: str, title: str | None = None) -> int:
-        """Begin the connection. Return the request id; the answer is an `Initialized` fact."""
+        """Begin the connection, and tell the agent the client's name and version.
+
+        Return the request id; the answer is an `Initialized` fact.
+        """
         info = schema.Implementation(name=name, version=version, title=title)
         params = schema.InitializeParams(
             protocol_version=schema.VERSION, client_capabilities=self._offer.capabilities(), client_info=info

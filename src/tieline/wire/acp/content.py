@@ -1,8 +1,8 @@
 """Convert between content blocks of the protocol and neutral parts.
 
-Every agent accepts text and links. Images, audio and embedded files are sent only to agents that accept them. For an
-agent that does not, a text file is sent as text; an image, audio or another file is replaced by a placeholder, and a
-note is added.
+Every agent accepts text and links. Images, audio and embedded files are sent only to agents that accept them. To
+other agents, a text file is sent as text; an image, audio or any other file is replaced by a placeholder, and a note is
+added.
 """
 
 import base64

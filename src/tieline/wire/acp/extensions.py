@@ -48,7 +48,10 @@ class CreatePlanParams(AcpShape):
 
 
 class UpdateTodosParams(AcpShape):
-    """An update to the todo list. If `merge` is set, a todo replaces the one with the same id or is added."""
+    """An update to the todo list.
+
+    If `merge` is set, each todo replaces the one with the same id, or is added. Otherwise the whole list is replaced.
+    """
 
     todos: list[TodoShape]
     tool_call_id: str = ""
@@ -88,6 +91,6 @@ class LabelQuestion(AcpShape):
 
 
 class QuestionInput(AcpShape):
-    """An object with the questions in a permission request. It is the input of the tool call, or in its `_meta`."""
+    """An object with the questions in a permission request. It is the tool call's input, or part of its `_meta`."""
 
     questions: list[LabelQuestion]

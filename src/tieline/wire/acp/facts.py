@@ -265,7 +265,7 @@ class AgentPlanEntry(Value):
 
 
 class PlanUpdate(Value):
-    """The agent's current plan, complete."""
+    """The agent's plan has changed. `entries` contains all of its steps."""
 
     session: str
     entries: tuple[AgentPlanEntry, ...] = ()
@@ -375,11 +375,11 @@ class QuestionField(Value):
     default: str | int | float | bool | tuple[str, ...] | None = None
     choices: tuple[NamedChoice, ...] = ()
     is_open: bool = False
-    """Whether free text is accepted besides the choices."""
+    """Whether the field accepts free text in addition to the choices."""
     minimum: float | None = None
-    """The minimum value if the field is a number, the minimum length of a text, or the minimum number of choices."""
+    """The minimum value of a number, the minimum length of a text, or the minimum number of choices."""
     maximum: float | None = None
-    """The maximum value if the field is a number, the maximum length of a text, or the maximum number of choices."""
+    """The maximum value of a number, the maximum length of a text, or the maximum number of choices."""
     pattern: str = ""
     format: str = ""
 

@@ -90,7 +90,7 @@ def turn_ended(request: int, session: str, result: Raw) -> facts.TurnEnded:
 
 
 def _usage_of(parsed: schema.PromptResult) -> Usage | None:
-    """Return the usage of a turn; None if all counts are zero, because the agent then does not count tokens."""
+    """Return the usage of a turn; None if all counts are zero, which means that the agent does not count tokens."""
     usage = _usage(parsed.usage) if parsed.usage is not None else Usage()
     if parsed.meta is not None and parsed.meta.quota is not None and parsed.meta.quota.token_count is not None:
         count = parsed.meta.quota.token_count

@@ -395,7 +395,7 @@ class PermissionOptionShape(AcpShape):
 
 
 class PermissionOutcome(AcpShape):
-    """The outcome of a permission request: "selected" (then with the id of an option) or "cancelled"."""
+    """The outcome of a permission request: "cancelled", or "selected" with the id of the chosen option."""
 
     outcome: str
     option_id: str | None = None

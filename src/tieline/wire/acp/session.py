@@ -28,7 +28,7 @@ class ClientSession:
         return _READERS[type(update)](self, update)
 
     def todos(self, params: extensions.UpdateTodosParams) -> Fact:
-        """Update the todo list as `params` say, and return the complete list as a plan."""
+        """Apply an update to the todo list, and return the complete list as a plan."""
         if not params.merge:
             self._todos.clear()
         for todo in params.todos:
@@ -112,7 +112,7 @@ def _patch(session: ClientSession, update: updates.CallPatchedShape) -> list[Fac
 
 
 def _notified(session: ClientSession, call: facts.AgentCall, terminal: list[Fact]) -> list[Fact]:
-    """Return the facts about a call and its terminal. If the call has ended, its end follows the terminal's facts."""
+    """Return the facts about a call and its terminal. If the call has ended, the fact that reports this comes last."""
     update = facts.CallUpdate(session=session.name, call=call)
     if not call.has_ended or not terminal:
         return [update, *terminal]

@@ -180,7 +180,10 @@ class CommandsUpdateShape(AcpShape, tag="available_commands_update", tag_field="
 
 
 class ModeUpdateShape(AcpShape, tag="current_mode_update", tag_field="sessionUpdate"):
-    """A change of the mode. The schema calls the member `currentModeId`, an example in the documentation `modeId`."""
+    """A change of the mode.
+
+    The member is called `currentModeId` in the schema, but `modeId` in an example in the documentation.
+    """
 
     current_mode_id: str = ""
     mode_id: str = ""

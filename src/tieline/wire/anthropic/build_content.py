@@ -123,7 +123,7 @@ class BlockWriter(Struct):
         ]
 
     def directives(self, message: Message) -> list[Block]:
-        """Return the blocks for a system message within a conversation, which may also add or remove tools."""
+        """Return the blocks for a system message within a conversation. Such a message may also add or remove tools."""
         blocks: list[Block] = []
         for part in message.parts:
             if type(part) is Text:
@@ -234,7 +234,7 @@ class BlockWriter(Struct):
                 return self._foreign(part)
 
     def _foreign(self, part: Part) -> Iterable[Raw]:
-        """Return the JSON of a part that is a block of this protocol only. Leave out any other part, and add a note."""
+        """Return the JSON of a part that only this protocol defines. Leave out any other part, and add a note."""
         if isinstance(part, Foreign) and part.protocol == PROTOCOL:
             return (_raw(part.json),)
         what = part.kind if isinstance(part, Foreign) else type(part).__name__

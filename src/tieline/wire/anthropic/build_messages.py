@@ -23,7 +23,7 @@ from tieline.wire.shared.unsupported import TOOL_ADDITIONS
 PLACEHOLDER = "…"
 """The text of a turn that has no content, because the API rejects empty turns."""
 MIN_CACHED_MESSAGES = 3
-"""The smallest number of messages for which turns are cached. Shorter conversations rarely continue."""
+"""Minimum number of messages in a conversation whose turns are cached. Shorter conversations rarely continue."""
 
 _MARK_FIELD = b'"cache_control"'
 _HEADS = {role: b'{"role":"%b","content":' % role.encode() for role in ("user", "assistant", "system")}
@@ -56,7 +56,7 @@ class History(Struct):
         return [note for turn in self.turns for note in turn.notes]
 
     def turns_to_mark(self) -> list[int]:
-        """Return the indices of the turns that need a cache mark: the last turns of this and the previous request."""
+        """Return the indices of the turns to mark: the last of this request, and the last of the previous request."""
         last = len(self.turns) - 1
         users = [at for at, turn in enumerate(self.turns) if turn.role == "user"]
         return [last, users[-2]] if len(users) > 1 else [last]
@@ -193,7 +193,7 @@ def _has_directives(message: Message) -> bool:
 
 
 def _reminder(message: Message, blocks: BlockWriter) -> list[TextBlock]:
-    """Convert a system message to a `<system-reminder>`, because the upstream accepts no system message there."""
+    """Convert a system message to a `<system-reminder>`, because the upstream accepts none at its position."""
     blocks.notes += [
         left_out(part.kind, "the upstream accepts no system message here")
         for part in message.parts
@@ -208,7 +208,7 @@ def _words(message: Message) -> list[str]:
 
 
 def _end_without_space(content: list[Block]) -> None:
-    """Remove trailing white space from an unfinished answer that the model is to continue: the API would reject it."""
+    """Remove trailing white space, which the API would reject, from an unfinished answer that the model continues."""
     last = content[-1]
     if isinstance(last, TextBlock):
         last.text = last.text.rstrip()

@@ -162,4 +162,4 @@ UNAVAILABLE = ToolList(
         ]
     ),
 )
-"""A placeholder for requests without tools whose history contains calls. The API requires a tool in such requests."""
+"""A placeholder tool for requests without tools. If the history contains calls, the API requires at least one tool."""
