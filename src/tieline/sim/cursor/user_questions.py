@@ -1,4 +1,4 @@
-"""Turns in which the demo model asks the user a question. The user requests such a turn with one of these messages:
+"""Turns in which the demo model asks the user a question. The user requests such a turn with a message like these:
 
     make a plan for a garden      a plan to review; a rejected plan is revised, up to three times
     ask me about the garden       questions with options
