@@ -40,7 +40,7 @@ class WireTurn(Fragment):
 
 
 class History(Struct):
-    """The turns of a conversation. `stripped` is the number of messages, from the first, whose thinking was removed."""
+    """The turns of a conversation. Thinking was removed from the first `stripped` messages."""
 
     turns: list[WireTurn]
     stripped: int = 0
@@ -78,7 +78,7 @@ class TurnWriter(Struct):
     dialect: Dialect
     cache: ConversationCache | None = None
     texts: Mapping[int, bytes | None] = {}
-    """The JSON texts of messages, by the identity (`id`) of the message; None if a text cannot be sent unchanged."""
+    """The client's JSON text for each message, by `id(message)`; None if the text cannot be sent unchanged."""
 
     def history(self, messages: tuple[Message, ...]) -> History:
         """Return the turns of a conversation."""
