@@ -28,7 +28,7 @@ class ToolServer(Value):
 
 
 class Workplace(Value):
-    """The absolute path of a folder, and the names of MCP servers."""
+    """The folder in which an agent works, as an absolute path, and the names of the MCP servers that it uses."""
 
     folder: str
     servers: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Workplaces:
         return Workplace(folder=path, servers=tuple(sorted(set(servers))))
 
     def has(self, workplace: Workplace, agent: str) -> bool:
-        """Return whether the folder and the MCP servers of a workplace are still configured."""
+        """Return whether the folder and the MCP servers of a workplace of `agent` are still configured."""
         folders = (self._usual.get(agent), *self._folders.values())
         return workplace.folder in folders and all(name in self._servers for name in workplace.servers)
 

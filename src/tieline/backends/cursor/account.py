@@ -71,7 +71,7 @@ class Account:
         return cls(api, _checked("token", access=bare(token), origin="fixed"), clock=clock)
 
     async def token(self) -> str:
-        """Return a valid access token, and renew it first if necessary. Raise GatewayError if there is none."""
+        """Return a valid access token. Renew it first if necessary. Raise GatewayError if none can be obtained."""
         if self._tokens is not None and self._is_fresh(self._tokens):
             return self._tokens.access
         failure = await self._renewed()
@@ -94,9 +94,10 @@ class Account:
         return self._tokens.access
 
     async def peek(self) -> LoginTokens:
-        """Return the tokens for display, even if they have expired. Raise GatewayError if there is no login.
+        """Return the current tokens, even if they have expired. Raise GatewayError if there is no login.
 
-        If the account uses an API key, exchange it for tokens, because they name the account.
+        This is for commands that describe the account. If it uses an API key, first exchange the key for tokens,
+        because only tokens identify the account.
         """
         if self._tokens is None:
             await self._look()
@@ -179,7 +180,9 @@ class Account:
         try:
             await self._store.save(tokens)
         except GatewayError as error:
-            log.warning("cannot save the renewed Cursor login (%s); it is lost when this program ends", error.message)
+            log.warning(
+                "cannot save the renewed Cursor login (%s); it will be lost when this program ends", error.message
+            )
 
     def _is_fresh(self, tokens: LoginTokens) -> bool:
         if not tokens.access or tokens.access == self._refused:

@@ -9,9 +9,8 @@ the order in which the machine produced them; the pipe's `lanes` limits how many
 a person waits in a task of its own, which is cancelled when the attempt is closed.
 
 While a leg is open (`WATCHED`), the service has to make progress. Between two legs (`PARKED`), it may wait as long as
-the client does. Every failure is passed to the machine, which knows whether a leg is open in which to report it. The
-only exception is a failure to open the stream, which the attempt itself reports as its only event. A closed attempt
-ignores all events.
+the client does. Every failure is passed to the machine, which reports it if a leg is open. The only exception is a
+failure to open the stream: the attempt itself reports it, as its only event. A closed attempt ignores all events.
 """
 
 import asyncio
@@ -34,7 +33,7 @@ from tieline.wire.cursor.run.states import transition_table
 HEARTBEAT = 5.0
 EXEC_HEARTBEAT = 3.0
 MAX_EVENTS = 4096
-"""Number of queued events above which reading pauses, which also slows down the service."""
+"""Reading pauses while more events than this are queued. The pause also slows down the service."""
 
 
 class AttemptState(Enum):
@@ -83,7 +82,7 @@ ATTEMPT_TRANSITIONS = transition_table(
 
 
 class Attempt:
-    """One attempt of a run: a state machine and its pipe. A person, `human`, answers the inbox items of the machine."""
+    """One attempt of a run: a state machine and its pipe. `human` is the person who answers its inbox items."""
 
     def __init__(
         self,
@@ -103,7 +102,7 @@ class Attempt:
         self._tasks = tasks
         self._stall_after = stall_after
         self._asked: PendingItems | None = None
-        """The open inbox items. It is None until the first item is submitted."""
+        """The open inbox items; None until the first item is submitted."""
         self._loop = asyncio.get_running_loop()
         self._events: list[Event] = []
         self._waiter: asyncio.Future[None] | None = None
@@ -140,7 +139,7 @@ class Attempt:
         self._every("exec heartbeat", EXEC_HEARTBEAT, self._exec_beat)
 
     async def events(self) -> list[Event]:
-        """Wait for events, and return all since the last call. Return an empty list if the attempt is closed."""
+        """Wait until events are queued, and return them all. Return an empty list if the attempt is closed."""
         while not self._events:
             if self.is_closed:
                 return []
@@ -255,7 +254,7 @@ class Attempt:
         self._answer(query, await submit(item, human))
 
     def _answer(self, query: int, answer: Answer | None) -> None:
-        """Send a person's answer to the service. From then on, the service has to make progress again."""
+        """Send a person's answer to question number `query`. From then on, the service has to make progress again."""
         self.add_events(self.machine.answer_query(query, answer))
         self.push()
         if self._state is AttemptState.WATCHED:
@@ -279,7 +278,7 @@ class Attempt:
             timer.cancel()
 
     def _arm(self) -> None:
-        """Set the timer for the machine's `wake`. Restart it if the service made progress. Heartbeats do not count."""
+        """Set the timer for the machine's `wake`. Restart it if the service made progress, apart from heartbeats."""
         wanted = (self.machine.wake_after, self.machine.progress)
         if "wake" in self._timers and wanted == self._armed_for:
             return

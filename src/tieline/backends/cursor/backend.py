@@ -29,7 +29,7 @@ from tieline.wire.cursor.run.query_replies import QuerySettings
 log = logging.getLogger("tieline.cursor")
 
 OWN_HOST = "api2.cursor.sh"
-"""Cursor's own API host. Only if this host is used may the service's configuration name another host for runs."""
+"""Cursor's own API host. If another host is configured, the service may not choose the host for runs."""
 MODELS_KEPT = 600.0
 """Seconds for which the list of models is cached."""
 CONFIG_KEPT = 3600.0
@@ -111,7 +111,7 @@ class CursorBackend:
         )
 
     async def models(self) -> Sequence[ModelInfo]:
-        """Return the models that the account may use. The list is cached for some minutes."""
+        """Return the models that the account may use. The list is cached for ten minutes."""
         if self._options.models:
             return [unlisted(model) for model in self._options.models]
         now = self._clock()
@@ -131,7 +131,7 @@ class CursorBackend:
         return LiveRun(self._service, request, host)
 
     async def _waiting_for(self, request: Request, host: Host | None) -> LiveRun | None:
-        """Pass the user's message to the run that waits for it, and return that run. Return None if there is none."""
+        """Pass the user's message to the run that waits for it, and return the run; None if no run accepts it."""
         owner = owner_of(await self._account.token())
         run = self._conversations.waiting_for(request.messages, owner)
         return run if isinstance(run, LiveRun) and run.reply(request, host) else None

@@ -77,7 +77,7 @@ class Conversations:
             MAX_STATES, max_weight=MAX_BYTES_OF_STATES, max_each=MAX_STATE_BYTES
         )
         self._waiting: dict[CursorConversation, None] = {}
-        """The conversations in which a run waits, the oldest first."""
+        """The conversations in which a run waits for a reply, in the order in which the runs began to wait."""
 
     def open(self, messages: Sequence[Message], owner: str) -> CursorConversation:
         """Return the conversation of this account that the messages continue, or a new one."""
@@ -89,11 +89,11 @@ class Conversations:
         return found
 
     def rename(self, conversation: CursorConversation) -> None:
-        """Give a conversation a new id and key, because the service cannot continue it."""
+        """Give a conversation a new id and encryption key, because the service cannot continue it."""
         conversation.id, conversation.blob_key = self._mint(), self._mint_key()
 
     def take_state(self, conversation: CursorConversation, model: str) -> ConversationState | None:
-        """Remove and return the state of the last turn. Return None if there is none or it belongs to another model."""
+        """Remove and return the state of the last turn. Return None if there is none, or if it is not for `model`."""
         state = self._states.pop(conversation)
         return state if state is not None and state.model == model else None
 
@@ -106,8 +106,8 @@ class Conversations:
     ) -> None:
         """Record that the run of a conversation has ended, and keep `state` for the next turn.
 
-        `messages` is the history, including the reply of the run. It is empty if there was no complete reply; then
-        nothing is kept.
+        `messages` is the history, including the reply of the run; `owner` is the account. If the reply is incomplete,
+        `messages` is empty, and nothing is kept.
         """
         conversation.is_live = False
         if not messages:
@@ -183,7 +183,10 @@ def _end_of_past(messages: Sequence[Message]) -> int:
 
 
 def _turns(messages: Sequence[Message]) -> list[tuple[bytes, list[Part]]]:
-    """Join adjacent messages of the same role, as clients do. Leave out system prompts, because they may change."""
+    """Group the parts of adjacent messages with the same role. Each group has a tag for its role.
+
+    Clients also join such messages. System prompts are left out, because they may change.
+    """
     turns: list[tuple[bytes, list[Part]]] = []
     for message in messages:
         if message.role == "system":

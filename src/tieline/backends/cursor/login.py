@@ -173,9 +173,9 @@ async def exchange_key(api: AuthApi, key: str, now: float) -> LoginTokens | Fail
 
 
 async def refresh(api: AuthApi, old: LoginTokens, now: float) -> LoginTokens | Failed:
-    """Refresh tokens in the way that Cursor's editor does. If that fails, try older ways.
+    """Refresh tokens by the method that Cursor's editor uses. If that fails, try older methods.
 
-    Return the failure if no way works.
+    Return the failure if no method works.
     """
     replies: list[AuthReply] = []
     for ask in (_grant, _refresh, _exchange_refresh):
@@ -226,7 +226,7 @@ async def _post(api: AuthApi, path: str, bearer: str) -> AuthReply:
 def _failed(replies: Sequence[AuthReply], refusal: str) -> Failed:
     """Combine failed responses into one failure. It is temporary if any of the responses indicates a temporary failure.
 
-    `refusal` is the message for the case that the service refused the login.
+    `refusal` is the message to use if the service refused the login.
     """
     verdicts = [_verdict(reply) for reply in replies]
     last = replies[-1]

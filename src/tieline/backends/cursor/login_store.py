@@ -50,7 +50,7 @@ class KeyringError(Exception):
 
 
 def find_keyring() -> Keyring | None:
-    """Return the keyring of this system, if there is a usable one."""
+    """Return the keyring of this system, or None if there is no usable one."""
     try:
         keyring = import_module("keyring").get_keyring()
         is_usable = keyring.priority >= 1
@@ -60,12 +60,12 @@ def find_keyring() -> Keyring | None:
 
 
 def no_keyring() -> Keyring | None:
-    """Return no keyring, so that the login is stored in the file."""
+    """Return None instead of a keyring, so that the login is stored in the file."""
     return None
 
 
 class LoginStore:
-    """Stores one login. `save` creates the folder if necessary.
+    """Stores one login. `save` creates the folder of the file if necessary.
 
     `keyring` returns the keyring to use, if any. `timeout` is the time limit for the keyring, in seconds.
     """

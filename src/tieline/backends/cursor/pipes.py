@@ -2,8 +2,8 @@
 
 Both carry the same messages. Over HTTP/2 each message is framed and written to the open request. Over HTTP/1.1 each
 message is a request of its own, and up to 16 requests run at once. One counter numbers the messages of the whole
-stream: the service processes them in the order of their numbers and ignores a number that it has seen before. With two
-counters, messages would be lost silently.
+stream: the service processes them in the order of their numbers and ignores a number that it has seen before. With a
+second counter, numbers would occur twice, and messages would be lost silently.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class StreamRefused(Exception):
 
 
 class AttemptIds(NamedTuple):
-    """The ids of an attempt. `request` is its own id, `original` is the id of the first attempt of the same turn."""
+    """The ids of an attempt. `request` is its own id, and `original` that of the first attempt in the same turn."""
 
     request: str
     original: str
@@ -50,7 +50,7 @@ class Pipe(Protocol):
     """Transports the messages of one attempt of a run, in both directions."""
 
     lanes: int
-    """Maximum number of calls to `send` at the same time. The messages keep the order of the calls."""
+    """Maximum number of concurrent calls to `send`. The service processes the messages in the order of the calls."""
 
     @property
     def trailers(self) -> Headers: ...

@@ -1,4 +1,4 @@
-"""Decides what to do when an attempt fails: how to retry, or not to retry because there were too many retries already.
+"""Decides whether and how to retry when an attempt fails.
 
 The numbers of retries and the delays are those of Cursor's own client: three retries after an error, ten after a lost
 connection, with exponential back-off. If the service sends nothing, or nothing but heartbeats, there is at most one
@@ -62,7 +62,7 @@ class Remedy(NamedTuple):
 
 
 class Recovery:
-    """Decides about the retries of one leg. If `is_fixed` is true, the user chose the transport: it never changes."""
+    """Decides about the retries of one leg. If `is_fixed` is true, the transport never changes: the user chose it."""
 
     def __init__(
         self,
@@ -83,7 +83,10 @@ class Recovery:
         self._has_resumed = False
 
     def remedy(self, failed: Failed, *, has_checkpoint: bool) -> Remedy | None:
-        """Return how to retry after a failure, or None to report the failure to the client instead."""
+        """Return how to retry after a failure, or None to report the failure to the client instead.
+
+        `has_checkpoint` says whether the next attempt can continue from a checkpoint.
+        """
         if self._failing_since is None:
             self._failing_since = self._clock()
         remedy = self._remedy(failed, RestartFrom.CHECKPOINT if has_checkpoint else RestartFrom.HISTORY)

@@ -50,7 +50,7 @@ from tieline.wire.cursor.stored_state import Blobs
 LOST = "the run was over when the results came: replayed the history"
 
 _STATE_IS_GOOD = (BROKEN, SILENT, "cursor_incomplete", "cursor_unauthenticated")
-"""Failures after which the stored state of the last turn can still be used. After others, the history is sent."""
+"""Failures after which the stored state of the last turn can still be used. After others, the history is replayed."""
 
 _HELD = (Started, Note)
 """Events without content. They are held, because they may arrive long before it is certain that the service answers."""
@@ -278,7 +278,11 @@ class LiveRun:
         return _LiveLeg(self, self._leg)
 
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
-        """Submit results to the attempt that waits for them. If it is closed, the next leg replays the history."""
+        """Submit tool results and the user's text (`words`) to the attempt that waits for them.
+
+        If the attempt is closed, the next leg replays the history. `request` is the client's request with the results;
+        None if the gateway ran the tools.
+        """
         attempt = self._living_attempt
         if attempt is not None and request is not None and not _offer_the_same(request, self._request):
             attempt.machine.set_tools(OfferedTools.of_request(request, self._service.schemas))
@@ -433,7 +437,10 @@ class LiveRun:
         await attempt.begin()
 
     def _machine(self, before: CursorRun | None, conversation: CursorConversation, *, resumed: bool) -> CursorRun:
-        """Return the state machine of the next attempt. If the leg has already started, the machine continues it."""
+        """Return the state machine of the next attempt. If the leg has already started, the machine continues it.
+
+        If `resumed` is true, it continues from the checkpoint of the previous machine, `before`, if there is one.
+        """
         service, opening = self._service, self._opening(conversation)
         blobs = self._last_turn.blobs if self._last_turn is not None else Blobs(opening.blobs)
         checkpoint = before.checkpoint if resumed and before is not None else None
@@ -490,7 +497,7 @@ class LiveRun:
     # ── The conversation ─────────────────────────────────────────────────────────────────────────
 
     def _begin_conversation(self) -> CursorConversation:
-        """Open the request's conversation. If the request only continues it, also load the state of its last turn."""
+        """Open the request's conversation. If the request adds only user messages, load the state of the last turn."""
         conversations, request = self._service.conversations, self._request
         found = self._conversation = conversations.open(request.messages, self._owner)
         state = conversations.take_state(found, request.model)

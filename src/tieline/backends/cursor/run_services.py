@@ -35,7 +35,7 @@ class RunServices:
     machine_info: MachineInfo
     queries: QuerySettings
     model: Callable[[str], CursorModel | None]
-    """Returns the model with this name, or None if it is unknown."""
+    """Returns the model with the given name, or None if the name is unknown."""
     schemas: SchemaCache = field(default_factory=new_schema_cache)
     is_fixed: bool = False
     """Whether the user chose the transport. If so, it is never changed."""

@@ -33,7 +33,7 @@ _KINDS: dict[Origin, str] = {
 class LoginTokens(Value):
     """The tokens of a login. `obtained` is the time of issue, in seconds since 1970.
 
-    An `api_key` can be exchanged for tokens.
+    `api_key`, if there is one, can be exchanged for new tokens.
     """
 
     access: str = ""
@@ -95,7 +95,7 @@ def read_claims(token: str) -> Claims:
 def expiry(tokens: LoginTokens) -> float:
     """Return the time at which the access token expires, in seconds since 1970.
 
-    A token without an expiry time counts as valid for an hour or, if it cannot be renewed, forever.
+    A token without an expiry time counts as valid for an hour after its issue or, if it cannot be renewed, forever.
     """
     expires = read_claims(tokens.access).expires
     if expires is not None:

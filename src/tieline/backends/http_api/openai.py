@@ -17,7 +17,7 @@ from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.spelling import BuiltRequest
 
 MAX_MODELS = 1000
-"""Maximum number of models that are remembered for their lack of encrypted reasoning."""
+"""Maximum number of models that are remembered as not supporting encrypted reasoning."""
 
 
 def openai_codec(
@@ -85,7 +85,7 @@ def headers_for(key: str | None, extra: Headers) -> Headers:
 class OpenAIBackend(ReplayBackend):
     """Backend for one OpenAI-like upstream. Requests to other endpoints below the same base address can be forwarded.
 
-    If `responses` is set, requests of the Responses protocol are sent there, and all other requests to `upstream`.
+    If `responses` is set, requests of the Responses protocol are sent to it, and all other requests to `upstream`.
     """
 
     def __init__(

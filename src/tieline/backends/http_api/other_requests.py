@@ -1,4 +1,4 @@
-"""Requests to an upstream that are not legs: for its list of models, for token counts, and forwarded requests."""
+"""Requests to an upstream that are not legs: forwarded requests, and requests for the model list or token counts."""
 
 import asyncio
 

@@ -104,7 +104,7 @@ class ReplayRun:
 
 
 class ReplayBackend:
-    """Backend for one stateless API. `models` are its models; if empty, they are requested from the path `listing`."""
+    """Backend for one stateless API. If `models` is empty, its models are requested from the path `listing`."""
 
     is_agent = False
     reads_options = False
@@ -159,7 +159,7 @@ class ReplayLeg:
         self._request = request
         self._reply = reply
         self.meta: Meta = NO_META
-        """The provider's state for the whole reply, to be sent back with the reply. Each part may also have a state."""
+        """The provider's state for the whole reply, to be sent back with the reply. Parts may have their own state."""
         self._built: BuiltRequest | None = None
         self._response: HttpResponse | None = None
         self._reader: Reader | None = None

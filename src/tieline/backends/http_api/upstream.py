@@ -73,13 +73,13 @@ class Codec:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Maximum number of retries of a request, and the longest wait before a retry in seconds."""
+    """Maximum number of retries of a request, and the longest wait before a retry, in seconds."""
 
     retries: int = 2
     longest_wait: float = 20.0
 
     def delay(self, failed: Failed, attempts: int) -> float | None:
-        """Return the seconds to wait before a retry, or None to give up. `attempts` is how many have failed."""
+        """Return the seconds to wait before a retry, or None to give up. `attempts` counts the failed attempts."""
         if failed.status not in RETRIED or failed.code == "upstream_timeout":
             return None
         if attempts > self.retries or NOT_RETRYABLE in failed.headers:
@@ -89,10 +89,10 @@ class RetryPolicy:
 
 
 class ForwardedHeaders(dict[bytes, str]):
-    """Maps the name of an upstream's header to the name under which it is forwarded to clients, or to "" if it is not.
+    """Maps the name of an upstream's header to the name under which clients receive it.
 
-    Clients receive the request id as `request-id`, whatever the upstream calls it. Results for names that are not in
-    FORWARDED are cached.
+    The name of a header that is not forwarded is mapped to "". Clients receive the request id as
+    `request-id`, whatever the upstream calls it. Results for names that are not in FORWARDED are cached.
     """
 
     MAX_NAMES = 1000
@@ -110,7 +110,7 @@ class ForwardedHeaders(dict[bytes, str]):
 
 @dataclass(slots=True)
 class Substitute:
-    """Another API of the same server, to be used if the server does not have the first one."""
+    """Another API of the same server, to be used if the server does not offer the configured one."""
 
     upstream: "Upstream"
     is_used: bool = False
@@ -135,5 +135,5 @@ class Upstream:
 
     @property
     def current(self) -> "Upstream":
-        """This API, or its substitute if the server turned out not to have this API."""
+        """This API, or its substitute if the server turned out not to offer this API."""
         return self if self.substitute is None or not self.substitute.is_used else self.substitute.upstream

@@ -17,9 +17,10 @@ _FINAL_KINDS = frozenset[ErrorKind](("bad_request", "unauthorized", "billing", "
 
 
 def error_response(upstream: Upstream, response: HttpResponse, body: bytes) -> Failed:
-    """Return the failure to report for an error response. It names the upstream and says if a retry is useless.
+    """Return the failure to report for an error response.
 
-    The upstream's key belongs to the gateway, so the message must not sound as if the client's own key were wrong.
+    It names the upstream, and tells clients not to retry if a retry would be useless. The upstream's key belongs to
+    the gateway, so the message must not sound as if the client's own key were wrong.
     """
     failed = upstream.codec.read_error(response.status, body, tuple(response.headers))
     headers, status = response.pick(upstream.forwarded), failed.status
@@ -50,7 +51,10 @@ def pipe_failed(name: str, error: PipeError) -> Failed:
 
 
 def is_missing(failed: Failed) -> bool:
-    """Return whether the API itself may be missing. A missing model has the same status, but usually also a code."""
+    """Return whether a failure may mean that the server does not offer the API.
+
+    If only the model is missing, the status is the same, but the error usually has a code.
+    """
     return failed.status in (404, 405) and failed.code in _MISSING_CODES
 
 
