@@ -132,7 +132,7 @@ def agree(untrusted: Untrusted) -> bool:
 
 
 def _typed_yes(question: str) -> bool:
-    """Ask a question on the terminal, and return whether the user typed yes. Input typed before is discarded."""
+    """Ask a question on the terminal, and return whether the user typed yes. Discard input typed earlier."""
     termios.tcflush(sys.stdin, termios.TCIFLUSH)
     sys.stderr.write(question)
     sys.stderr.flush()

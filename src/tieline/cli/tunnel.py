@@ -159,7 +159,7 @@ class UsageLog:
             self._line(f"GET {exchange.path}", "200")
 
     def summary(self) -> str:
-        """Return a line with the number of requests and tokens so far."""
+        """Return a line with the numbers of requests and tokens that were counted."""
         failed = f" ({self._failed} failed)" if self._failed else ""
         refused = f", {self._refused} refused" if self._refused else ""
         return f"{self._requests} requests{failed}{refused}, {self._tokens_in} tokens in, {self._tokens_out} out."

@@ -45,7 +45,7 @@ def allow(content: InboxItem) -> Answer:
 
 
 def allow_always(content: InboxItem) -> Answer:
-    """Return the answer that allows an action now and in future."""
+    """Return the answer that allows an action now and in the future."""
     if not isinstance(content, Approval):
         raise BadRequest("Only an action can always be allowed, not a plan or a question.")
     return _option_of_kind(content, "allow_always")

@@ -15,15 +15,15 @@ Decide = Callable[[str, Answer], Awaitable[None]]
 Changes = AsyncGenerator[tuple[PendingItem, ...], None]
 
 REACTION = 0.5
-"""Typed lines are ignored for this many seconds after a new item appears: they were meant for an earlier item."""
+"""Typed lines are ignored for this many seconds after a new item appears, as they were meant for an earlier one."""
 RECONNECT = 2.0
 RULE = "─" * 60
 
 
 class InboxWatch:
-    """Shows inbox items and processes typed lines. Each answers the oldest item that can be answered in one line.
+    """Shows inbox items and processes typed lines. Each line answers the oldest item that one line can answer.
 
-    `decide` sends an answer to the gateway. `takes_keys` says whether the user can type.
+    `decide` sends an answer to the gateway. `takes_keys` says whether the user can type answers.
     """
 
     def __init__(self, decide: Decide, say: Say, clock: Clock, *, takes_keys: bool) -> None:
