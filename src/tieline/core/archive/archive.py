@@ -41,7 +41,7 @@ class _Key(NamedTuple):
 
 
 class Archive:
-    """Stores documents by owner and id. `open_store` is called for each access to the disk, not before the first."""
+    """Stores documents by owner and id. `open_store` is called when the disk is accessed, not earlier."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Archive:
         await self._write()
 
     async def _list(self) -> None:
-        """Add the documents stored by earlier processes to the index. Do this only once."""
+        """Add the documents stored by earlier processes to the index. Later calls have no effect."""
         if self._is_listed:
             return
         sizes = await (await self._open_store()).sizes(self._shelf)
@@ -185,7 +185,7 @@ def _name(key: _Key, entry: _Entry) -> str:
 
 
 def _parsed(name: str, size: int) -> tuple[_Key, _Entry | None]:
-    """Parse a name made by `_name` into the key and the entry of a document. The entry is None for any other name."""
+    """Parse a name made by `_name` into the key and the entry of a document. For any other name, the entry is None."""
     owner, created, document_id = name.split("/", 2) if name.count("/") >= 2 else ("", "", "")
     try:
         return _Key(owner, document_id), _Entry(float(created), size)

@@ -1,4 +1,7 @@
-"""Forced tool calls and JSON output for upstreams that do not support them: the answer is checked and retried once."""
+"""Forced tool calls and JSON output for upstreams that do not support them.
+
+The answer is checked. If it does not comply with the request, the model is asked once more.
+"""
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -37,7 +40,7 @@ def forces_output(request: Request) -> bool:
 
 
 class ForcedOutputRun:
-    """A run that buffers each answer, checks it against the request, and retries once if it does not comply."""
+    """A run that buffers each answer, checks it against the request, and asks once more if it does not comply."""
 
     def __init__(self, start: Callable[[Request], Awaitable[Run]], request: Request, run: Run) -> None:
         self._start = start

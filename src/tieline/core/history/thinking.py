@@ -41,7 +41,7 @@ from tieline.model.content import (
 MAX_ENTRIES = 4096
 MAX_CHARACTERS = 32 * 1024 * 1024
 MAX_RESTORED = 16 * 1024 * 1024
-"""Maximum number of characters of the cached restored messages and their originals together."""
+"""Maximum total size of the cached restored messages and their originals, in characters."""
 MAX_ALIKE = 32
 """Maximum number of replies remembered for the same call id."""
 
@@ -128,7 +128,10 @@ class ThinkingMemory:
         return restored
 
     def _with_thinking(self, backend: str, parts: tuple[Part, ...], own: _Entry | None) -> tuple[Part, ...]:
-        """Return the parts with this backend's thinking restored, and without signatures of other backends."""
+        """Return the parts with this backend's thinking restored, and without signatures of other backends.
+
+        `own` is the entry of this backend for the reply, if there is one.
+        """
         thoughts = [part for part in parts if isinstance(part, Thinking)]
         if any(part.signature for part in thoughts):
             return tuple(self._checked(backend, part) for part in parts)

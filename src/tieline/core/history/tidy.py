@@ -69,7 +69,7 @@ def _calls_of(message: Message, used: set[str]) -> list[str] | None:
 
 
 def _answers(message: Message, calls: Sequence[str]) -> bool:
-    """Return whether a message begins with the results of the calls with these ids, in order, and has no others."""
+    """Return whether a message begins with the results of the calls with these ids, in order, and has no other ones."""
     count = len(calls)
     if count and message.role != "user":
         return False
@@ -132,7 +132,10 @@ class _History:
         return name
 
     def _joined(self, said: Sequence[Message]) -> Sequence[Message]:
-        """Join the assistant messages of a turn, from the first one with a call on: all results follow the last one."""
+        """Join the assistant messages of a turn, beginning with the first one that has a call.
+
+        The messages have to be joined because the results of all their calls come after the last message.
+        """
         for place, message in enumerate(said[:-1]):
             if any(isinstance(part, ToolCall) for part in message.parts):
                 self.note("assistant messages between a call and its result were joined")
@@ -219,7 +222,7 @@ class _Calls:
         return slot.call
 
     def _renamed(self, call: ToolCall) -> ToolCall:
-        """Return the call, with a new id if an earlier call has the same id or if it has none."""
+        """Return the call, with a new id if it has none or if an earlier call has the same id."""
         name = self.history.free_id(call.id)
         if name == call.id:
             return call
@@ -249,7 +252,10 @@ class _Calls:
         return taken
 
     def _answer(self, result: ToolResult, turn: dict[str, int]) -> None:
-        """Assign a result to the next call with its id. If all these calls have results, replace the last result."""
+        """Assign a result to the next call with its id. If all these calls have results, replace the last result.
+
+        `turn` counts the results that were assigned, by call id.
+        """
         slots = self.by_id[result.call_id]
         place = turn.get(result.call_id, 0)
         turn[result.call_id] = place + 1

@@ -41,7 +41,7 @@ MAX_WAIT = 24 * 3600.0
 """Maximum number of seconds that an item waits. This limit applies even while the inbox is watched."""
 MAX_WAITING = 256
 MAX_TOTAL_SIZE = 32 << 20
-"""Maximum size of all waiting items in characters. After every change, all items are sent to all watchers."""
+"""Maximum total size of the waiting items, in characters. All of them are sent to all watchers after every change."""
 MAX_SHOWN = 256
 MAX_LOGGED_PATTERN = 256
 
@@ -91,7 +91,7 @@ class Inbox:
         self._timeout = timeout
         self._items: dict[str, PendingItem] = {}
         self._answers: dict[str, asyncio.Future[tuple[Answer, str] | None]] = {}
-        """Futures by item id. The result is the answer and the name of who gave it, or None after a timeout."""
+        """Futures by item id. The result is the answer and the name of its sender, or None after a timeout."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._listeners: list[Listener] = []
         self._changed = asyncio.Event()
@@ -188,7 +188,7 @@ class Inbox:
         return max(MAX_WAIT, self._timeout)
 
     def _restart_timers(self) -> None:
-        """Restart the timers of all items, because the first watcher has come or the last one has left."""
+        """Restart the timers of all items, because the first watcher has arrived or the last one has left."""
         for item_id in self._items:
             self._restart_timer(item_id)
         if self._items:
@@ -411,5 +411,5 @@ def _could_match(pattern: str, value: str) -> bool:
     try:
         return bounded_regex.matches(pattern, value)
     except bounded_regex.UnsupportedPattern as reason:
-        log.info("the pattern %r of a question is not checked: %s", pattern[:MAX_LOGGED_PATTERN], reason)
+        log.info("cannot check an answer against the pattern %r: %s", pattern[:MAX_LOGGED_PATTERN], reason)
         return True

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tieline.model.errors import GatewayError
 
 MAX_MATCHED_NAME = 256
-"""Longer names match no pattern. There is a limit because clients can send names of any length."""
+"""Names longer than this match no pattern. There is a limit because clients can send names of any length."""
 MAX_SHOWN_NAME = 100
 """Maximum number of characters of a name in an error message."""
 
@@ -15,16 +15,16 @@ class ModelAccess(NamedTuple):
     """The models that a client may use."""
 
     allowed: tuple[str, ...] = ()
-    """Patterns with `*`, `?` and `[…]`. The requested or the full name must match one of them. If empty, all match."""
+    """Patterns with `*`, `?` and `[…]`. One of them must match the requested or the full name. If empty, all match."""
     refused_backends: tuple[str, ...] = ()
     """Names of backends whose models are refused even if a pattern allows them."""
 
     def allows(self, name: str, backend: str, model: str) -> bool:
-        """Return whether a request may use `name`, which stands for `model` of `backend`. Ignore options (`?…`)."""
+        """Return whether a client may use `name`, which stands for `model` of `backend`. Ignore its options (`?…`)."""
         return backend not in self.refused_backends and (self.matches(name) or self.matches(f"{backend}/{model}"))
 
     def matches(self, name: str) -> bool:
-        """Return whether a pattern allows a name. It does not matter which backend and model the name stands for."""
+        """Return whether the patterns allow a name, regardless of the backend and model that it stands for."""
         if not self.allowed:
             return True
         name = name.partition("?")[0]

@@ -21,7 +21,7 @@ from tieline.model.request import Request
 MAX_BACKGROUND_TOKENS = 64
 """A request with this token limit, or a lower one, is treated as a background request."""
 OPENING = 600
-"""Number of characters at the beginning and end of a text that are searched."""
+"""Number of characters that are searched at the beginning of a text, and again at its end."""
 
 _THREAD = r"(?:conversation|chat|thread|session|discussion|dialogue|messages?|history|transcript|exchange)"
 _MAKE = r"(?:generat|creat|writ|craft|provid|giv|extract|suggest|summari[sz]|produc|nam)\w*"

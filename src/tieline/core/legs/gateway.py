@@ -41,7 +41,7 @@ from tieline.tasks import Tasks, step_aside
 log = logging.getLogger("tieline")
 
 LARGE_REQUEST = 256 * 1024
-"""Size in bytes. Before a larger request is started, other tasks are given a chance to run."""
+"""If a request has more than this many bytes, other tasks may run before its run is started or resumed."""
 DEFAULT_MODE = "agent"
 
 _MODE_OF_TOOLS = {"chat": "chat", "ask": "chat", "plan": "plan"}
@@ -162,7 +162,8 @@ class Gateway:
     async def _route(self, request: Request, access: ModelAccess | None) -> tuple[ModelRoute, str | None]:
         """Return the route and the mode of a request.
 
-        `?mode=` in the model name sets the mode. If the backend parses such options itself, it stays in the name.
+        `?mode=` in the model name sets the mode. If the backend parses such options itself, `?mode=` stays in the
+        name.
         """
         if self._toolbox is not None and "?mode=" in request.model:
             name, _, mode = request.model.partition("?mode=")
@@ -254,7 +255,7 @@ def _is_background(entry: LedgerEntry) -> bool:
 
 
 def _mode_of_tools(request: Request, backend: Backend) -> str:
-    """Return the mode for the gateway's tools. If the backend parses options itself, it is in the model's name."""
+    """Return the mode for the gateway's tools. If the backend parses options, read it from the model's name."""
     if not backend.reads_options:
         return request.mode or DEFAULT_MODE
     mode = parse_qs(request.model.partition("?")[2]).get("mode", [DEFAULT_MODE])[-1]

@@ -42,7 +42,7 @@ from tieline.model.request import Request
 log = logging.getLogger("tieline")
 
 MAX_MESSAGE = 8192
-"""Maximum number of characters of an error message. Some upstreams report an error with a whole HTML page."""
+"""Maximum length of an error message in characters. Some upstreams report an error with a whole HTML page."""
 
 INTERNAL_ERROR = GatewayError("internal", "Something went wrong inside the gateway; its log says what.")
 
@@ -122,7 +122,7 @@ class LedgerEntry:
         log.log(level, "%s: %s: %s", self.request.model, note.kind, note.message)
 
     def dropped(self, leg: Leg | None) -> Sequence[str]:
-        """Return the names of all items in the request, and so far in the answer, that could not be translated."""
+        """Return the names of all items that could not be translated, in the request and so far in the answer."""
         notes = notes_of(leg)
         if not notes and not self._dropped:
             return ()
@@ -182,7 +182,7 @@ class LedgerEntry:
     def remember(self, parts: Sequence[Part], state: Mapping[str, str], shown: ActivityRenderer | None) -> None:
         """Count the calls of an answer, and remember its thinking and provider state.
 
-        Thinking that `shown` has inserted is not remembered.
+        Thinking that was inserted by `shown`, the renderer of activities, is not remembered.
         """
         calls = [part for part in parts if type(part) is ToolCall]
         self._ledger.metrics.calls += len(calls)
@@ -198,7 +198,7 @@ class OpenRun(NamedTuple):
 
     run: Run
     limits: Limits | None = None
-    """Enforces token limits and stop sequences that the upstream does not support; None if there are none."""
+    """Enforces token limits and stop sequences for an upstream that does not support them; None if not needed."""
     repairs: Repairs | None = None
     activities: ActivityRenderer | None = None
     """Renders activities for the client; None if the run has no activities."""
@@ -228,12 +228,12 @@ class WatchedLeg:
 
     @property
     def rounds(self) -> Sequence[Message]:
-        """The messages with calls to the gateway's own tools, and with their results, so far."""
+        """The messages so far with calls to the gateway's own tools, and with the results of these calls."""
         return () if self._open is None else self._open.rounds
 
     @property
     def dropped(self) -> Sequence[str]:
-        """The names of all items in the request, and so far in the answer, that could not be translated."""
+        """The names of all items that could not be translated, in the request and so far in the answer."""
         return self._entry.dropped(self._leg)
 
     def __aiter__(self) -> Self:
@@ -300,7 +300,7 @@ class WatchedLeg:
         return batch
 
     def _note(self, event: Event) -> None:
-        """Update the state of the leg with an event. A Finished or Failed event ends the leg."""
+        """Update the state of the leg according to an event. A Finished or Failed event ends the leg."""
         if type(event) is PartEnd:
             self._parts.append(part := event.part)
             if part.meta or type(part) is Foreign:

@@ -39,7 +39,8 @@ class ModelDescriptions:
     """Adds missing facts to the descriptions of models that backends report.
 
     The names in `configured` are full names or aliases; the names in `families` are upstreams' names for models. Facts
-    from `families` apply only to the backends in `upstreams`: others may offer the same model with different limits.
+    from `families` apply only to the backends in `upstreams`. Other backends may offer the same model with different
+    limits.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Lists the models of all backends, caches the list for a minute, and finds a model by any name that a client uses."""
+"""Lists the models of all backends, caches the list for a minute, and finds a model by any name that clients use."""
 
 import asyncio
 import contextlib
@@ -58,7 +58,9 @@ class ModelList:
         return _allowed({**models, **self._by_name(self._router.aliases)}, access)
 
     async def alias_examples(self, access: ModelAccess | None = None) -> Mapping[str, ModelInfo]:
-        """Return the model of each alias pattern with a fixed target, by an example of a name that matches the pattern.
+        """Return a mapping with one entry for each alias pattern that has a fixed target.
+
+        The key is an example of a name that matches the pattern, and the value is the target model.
 
         If `access` is given, return only the models that it allows.
         """
@@ -125,7 +127,7 @@ class ModelList:
         except GatewayError as error:
             log.warning("the models of %s cannot be listed: %s", backend.name, self._secrets.hide(error.message))
         except TimeoutError:
-            log.warning("the models of %s cannot be listed: no answer in %.0f s", backend.name, LIST_TIMEOUT)
+            log.warning("the models of %s cannot be listed: no answer within %.0f s", backend.name, LIST_TIMEOUT)
         return None
 
     def _by_name(self, names: Iterable[str]) -> dict[str, ModelInfo]:

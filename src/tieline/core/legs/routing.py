@@ -70,7 +70,7 @@ class Router:
         return [alias for alias in self._aliases if "*" not in alias]
 
     def alias_examples(self) -> list[str]:
-        """Return a matching name for each alias pattern with a fixed target. It is derived from the target's name."""
+        """For each alias pattern with a fixed target, return a name that matches it and contains the target's name."""
         fixed = {alias: target.partition("/")[2] for alias, target in self._aliases.items() if "*" not in target}
         return [
             model if fnmatchcase(model, alias) else alias.replace("*", model)
@@ -116,7 +116,7 @@ class Router:
         return route
 
     def _by_variant(self, name: str) -> ModelRoute | None:
-        """Return the route for a variant of a known name. Return None for any other name, also for a known name itself.
+        """Return the route for a variant of a known name. Return None for any other name, even a known one.
 
         Return None for a full name if its backend parses options in names, because the suffixes may be options.
         """

@@ -182,7 +182,7 @@ class _MergedLeg:
         return [activity]
 
     async def _leg_over(self, finished: Finished) -> list[Event]:
-        """Close a leg of the run that called gateway tools.
+        """Close a leg of the run in which the model called gateway tools.
 
         If the leg was truncated, return its calls as failed activities, followed by the ending.
         """

@@ -1,7 +1,7 @@
 """Variants of model names: names with suffixes, by which a client's model picker sets how much a model thinks.
 
 `<name>-thinking-<level>` and `<name>-<level>` set the reasoning effort; `<name>-thinking` turns thinking on without an
-effort. `-fast` may follow; it has no effect here.
+effort. `-fast` may follow; the gateway ignores it and adds a note.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ class Variant(NamedTuple):
 
 
 def may_be_variant(name: str) -> bool:
-    """Return whether a name ends with a suffix of variants."""
+    """Return whether a name ends with a suffix that variants can have."""
     return name.endswith(_SUFFIXES)
 
 

@@ -100,7 +100,7 @@ class ArgumentSchema:
         return (_encode(fitted).decode(), tuple(fitting.notes)) if fitting.notes else (text, ())
 
     def arguments(self, given: Mapping[str, str]) -> str:
-        """Return arguments as JSON. Their values in `given` are text, and are converted to the types in the schema."""
+        """Return the arguments in `given` as JSON. Their values are texts; convert them to the types in the schema."""
         fitting = _ArgumentFitter(self._root, keys=False, values=True)
         return _encode(fitting.fit(dict(given), self._root, "", 0)).decode()
 

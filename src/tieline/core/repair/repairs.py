@@ -53,7 +53,7 @@ class Repairs:
         self._held: list[Event] = []
         """The events of a call that is being held until it is complete."""
         self._waiting: list[Event] | None = None
-        """The events from a call with malformed JSON on, held until the ending; None if there is no such call."""
+        """A call with malformed JSON and all later events, held until the ending; None if there is no such call."""
         self._is_truncated: bool | None = None
         """Whether the answer was truncated; None until the ending is known."""
         self._id = ""
@@ -163,7 +163,7 @@ class _RepairedEvents:
         self.index = 0
         self.calls = 0
         self.changed = False
-        """Whether calls were added or removed, so that the stop reason must be checked."""
+        """Whether calls were added or removed. If so, the stop reason may have to change."""
 
     def take(self) -> list[Event]:
         events, self.events = self.events, []
@@ -273,7 +273,7 @@ class _TextPartRepair:
         self._begun = True
 
     def _emit_piece(self, piece: str | TextCall) -> None:
-        """Emit text or a call of the rewritten part. Text that is only white space is dropped."""
+        """Emit a piece of the rewritten part: text or a call. Text that is only white space is dropped."""
         if isinstance(piece, TextCall):
             self._close(Text())
             self._emit_call(piece)
