@@ -118,7 +118,7 @@ class Attempt:
         self._progressed_at = 0.0
 
     def _change(self, event: AttemptEvent) -> None:
-        """Change the state. No other method changes it."""
+        """Change the state according to `event`. No other method changes it."""
         self._state = ATTEMPT_TRANSITIONS[self._state][event]
 
     @property

@@ -80,7 +80,7 @@ class Conversations:
         """The conversations in which a run waits for a reply, in the order in which the runs began to wait."""
 
     def open(self, messages: Sequence[Message], owner: str) -> CursorConversation:
-        """Return the conversation of this account that the messages continue, or a new one."""
+        """Return the conversation of the account `owner` that the messages continue, or a new one."""
         end = _end_of_past(messages)
         found = self._known.get(self._fingerprint(messages[:end], owner)) if end else None
         if found is None or found.is_live:

@@ -522,7 +522,7 @@ class LiveRun:
         return ConversationState(self._request.model, checkpoint, machine.blobs)
 
     def _with_results(self, results: Sequence[ToolResult], words: str) -> Request:
-        """Return the request that the client would have sent with these results and words."""
+        """Return the request that the client would have sent if it had run the tools itself."""
         reply = Message(role="assistant", parts=tuple(self._leg.reply))
         parts: tuple[Part, ...] = (*results, Text(text=words)) if words else tuple(results)
         messages = (*self._request.messages, reply, Message(role="user", parts=parts))
@@ -530,7 +530,7 @@ class LiveRun:
 
 
 def _offer_the_same(request: Request, other: Request) -> bool:
-    """Return whether two requests offer the same tools."""
+    """Return whether two requests offer the same tools and have the same tool choice."""
     return request.tools == other.tools and request.tool_choice == other.tool_choice
 
 

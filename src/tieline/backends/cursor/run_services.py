@@ -17,7 +17,7 @@ from tieline.wire.cursor.run.query_replies import QuerySettings
 
 @dataclass(frozen=True, slots=True)
 class RunServices:
-    """The services and settings that all runs share: account, transports, id generators, facts about this machine."""
+    """The services and settings that all runs share: account, transports, id generators, data about this machine."""
 
     name: str
     account: Account

@@ -37,7 +37,7 @@ def anthropic_codec(
 
 
 def headers_for(key: str | None, extra: Headers) -> Headers:
-    """Return the headers to send with every request to an upstream. `key` is its API key, if it has one."""
+    """Return the headers to send with every request to an upstream, including its API key, if any, and `extra`."""
     own = (("content-type", "application/json"), ("anthropic-version", VERSION))
     return (*own, *((("x-api-key", key),) if key else ()), *extra)
 

@@ -78,7 +78,7 @@ class _ResponsesRequests:
 
 
 def headers_for(key: str | None, extra: Headers) -> Headers:
-    """Return the headers to send with every request to an upstream. `key` is its API key, if it has one."""
+    """Return the headers to send with every request to an upstream, including its API key, if any, and `extra`."""
     return (("content-type", "application/json"), *((("authorization", f"Bearer {key}"),) if key else ()), *extra)
 
 

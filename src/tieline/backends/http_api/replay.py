@@ -136,7 +136,7 @@ class ReplayBackend:
 
 
 class ReplayLeg:
-    """One POST and the events of its answer. A failure is the last event.
+    """One POST and the events of its answer. If the leg fails, the failure is the last event.
 
     After a transient failure, the request is posted again if the client has seen nothing.
     """
@@ -230,9 +230,9 @@ class ReplayLeg:
         return events
 
     async def _beginning(self, response: HttpResponse, built: BuiltRequest) -> list[Event]:
-        """Return the first events of an answer, or all of them if it does not stream.
+        """Return the first events of an answer, or all of them if it is not streamed.
 
-        Whether the answer streams is decided by its content, not by the request: some upstreams cannot stream, some
+        Whether the answer is streamed is decided by its content, not by the request: some upstreams cannot stream, some
         always do, and some send no content type or a wrong one.
         """
         upstream, model = self._upstream, self._request.model

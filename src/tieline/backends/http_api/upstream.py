@@ -59,9 +59,10 @@ class Codec:
     read_error: Callable[[int, bytes, Headers], Failed]
     recover: Callable[[BuiltRequest, Failed], BuiltRequest | None] | None = None
     """Called with a failed request. If the upstream rejected content that can be omitted, returns the request without
-    this content; otherwise None. A request is not changed twice for the same failure."""
+    this content. Otherwise, or if the request no longer contains such content, returns None."""
     client_headers: Callable[[Request], Headers] | None = None
-    """Returns the headers to forward if the client uses the same protocol. If None, no headers are forwarded."""
+    """Returns the client's headers to forward. Called only if the client uses the same protocol. If None, no headers
+    are forwarded."""
     read_models: Callable[[bytes], list[ModelInfo]] = read_models
 
     def headers_for(self, request: Request) -> Headers:
