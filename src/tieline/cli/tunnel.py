@@ -143,7 +143,7 @@ class UsageLog:
         self._tokens_out = 0
 
     def watch(self, event: BusEvent) -> None:
-        """Count and print a leg that has ended. Ignore all other events."""
+        """If the event is the end of a leg, count the leg and print it. Ignore all other events."""
         if isinstance(event, LegChanged) and event.record.duration is not None:
             self._leg_ended(event.record)
 
