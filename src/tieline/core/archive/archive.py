@@ -165,7 +165,7 @@ class Archive:
             self._writer = self._tasks.start(self._write(), "archive")
 
     async def _write(self) -> None:
-        """Write all changes, one after another."""
+        """Write all pending changes to the store, one after another."""
         while self._unwritten:
             name, data = next(iter(self._unwritten.items()))
             if data is None:

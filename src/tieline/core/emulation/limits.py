@@ -39,7 +39,7 @@ class Limits:
         """Whether a limit has ended the leg. `apply` drops all later events, and the caller must close the run."""
 
     def apply(self, batch: Batch) -> Batch:
-        """Return the events of a batch. When a limit is reached, the leg ends, and later events are dropped."""
+        """Return a batch with only the events that the limits allow. If a limit is reached, the leg ends there."""
         out: list[Event] = []
         for event in batch:
             if self.is_cut:

@@ -60,7 +60,10 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def _closure(program: list[_Instruction], states: set[int], is_start: bool, is_end: bool) -> set[int]:
-    """Return all states that can be reached from `states` without consuming a character."""
+    """Return all states that can be reached from `states` without consuming a character.
+
+    `is_start` and `is_end` say whether the current position is the start or the end of the text.
+    """
     found: set[int] = set()
     waiting = [*states]
     while waiting:

@@ -122,7 +122,7 @@ class Gateway:
             return WatchedLeg(entry, None, error)
         except Exception:
             # A bug: the client gets an error it can parse, the log the traceback.
-            log.exception("a request for %s could not be started", request.model[:MAX_MODEL])
+            log.exception("could not start a run for %s", request.model[:MAX_MODEL])
             return WatchedLeg(entry, None, INTERNAL_ERROR)
         except BaseException:
             entry.settle(None, None, ())

@@ -60,7 +60,7 @@ class LegClient(msgspec.Struct, frozen=True):
     request_size: int = 0
     """The approximate size of the request in bytes; 0 if unknown."""
     gets_tools: bool = False
-    """Whether the gateway's own tools are added to requests without tools."""
+    """Whether the gateway's own tools are added to requests of this client that have no tools."""
     sends_background: bool = True
     """Whether the client may send background requests, for example for titles or summaries; see `background`."""
     access: ModelAccess | None = None
@@ -343,7 +343,7 @@ class WatchedLeg:
 
 
 class _FailedLeg:
-    """The leg of a request that could not be started."""
+    """The leg of a request for which no run could be started."""
 
     def __init__(self, failure: GatewayError) -> None:
         self._failure = failure

@@ -61,7 +61,7 @@ class ModelDescriptions:
         return self.under(full_name, info)
 
     def under(self, name: str, info: ModelInfo) -> ModelInfo:
-        """Return the description of a model with the facts that are configured for `name`, which may be an alias."""
+        """Return `info`, with its facts replaced by those that are configured for `name`, a full name or an alias."""
         return replace(info, **self._configured.find(name).known())
 
 

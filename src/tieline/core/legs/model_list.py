@@ -125,9 +125,9 @@ class ModelList:
             async with asyncio.timeout(LIST_TIMEOUT):
                 return list(await backend.models())
         except GatewayError as error:
-            log.warning("the models of %s cannot be listed: %s", backend.name, self._secrets.hide(error.message))
+            log.warning("cannot list the models of %s: %s", backend.name, self._secrets.hide(error.message))
         except TimeoutError:
-            log.warning("the models of %s cannot be listed: no answer within %.0f s", backend.name, LIST_TIMEOUT)
+            log.warning("cannot list the models of %s: no answer within %.0f s", backend.name, LIST_TIMEOUT)
         return None
 
     def _by_name(self, names: Iterable[str]) -> dict[str, ModelInfo]:

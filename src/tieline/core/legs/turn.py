@@ -126,7 +126,7 @@ class _MergedLeg:
             await self._leg.aclose()
 
     async def _next(self) -> Batch:
-        """Read a batch, run a call, or submit the results of all calls. Return the resulting events for the client."""
+        """Take the next step: read a batch, run a call, or submit all results. Return the events for the client."""
         if self._running is not None:
             return await self._progress(self._running)
         if self._leg is None and self._to_execute:

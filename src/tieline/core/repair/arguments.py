@@ -87,7 +87,7 @@ class ArgumentSchema:
         self._root: Schema = root if isinstance(root, dict) else {}
 
     def fit(self, text: str, *, keys: bool, values: bool) -> tuple[str, tuple[str, ...]]:
-        """Convert arguments to fit the schema. Return them with descriptions of the changes.
+        """Convert arguments to fit the schema. Return the new arguments and descriptions of the changes.
 
         `keys` enables the trimming of argument names, `values` the conversion of strings to other types.
         """
