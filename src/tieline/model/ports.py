@@ -1,8 +1,8 @@
-"""The interfaces between the layers: backends and runs, the gateway's tools, the person who answers, and storage.
+"""The interfaces between the layers: backends and runs, the gateway's tools, the inbox, and storage.
 
 A *run* may outlive the leg that opened it: `leg()` returns batches of events up to and including an ending, `answer()`
 submits tool results, and the next `leg()` continues from there. A bidirectional stream, an agent that waits for a tool
-and a stateless HTTP API all have this interface, so the layers above need not distinguish them.
+and a stateless HTTP API all fit this interface, so the layers above need not distinguish them.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -18,7 +18,7 @@ Input = Literal["text", "image", "file", "audio", "video"]
 
 
 class ModelFacts(Value, kw_only=True):
-    """The known facts about a model. If a field is None, or the title is empty, the fact is not known."""
+    """The known facts about a model. A fact that is not known is None; an unknown title is empty."""
 
     title: str = ""
     context: int | None = None
@@ -74,7 +74,7 @@ class Run(Protocol):
 
     @property
     def pending(self) -> frozenset[str]:
-        """The ids of the tool calls whose results the upstream waits for. If there are none, the run can be closed."""
+        """The ids of the tool calls whose results the upstream is waiting for. If empty, the run can be closed."""
 
     def leg(self) -> Leg:
         """Return an iterator over the events up to and including the next ending."""
@@ -91,7 +91,7 @@ class Run(Protocol):
 
 
 class Human(Protocol):
-    """The person who answers inbox items. The wait for an answer is limited; an unanswered item is rejected."""
+    """The person who answers inbox items. An item that is not answered in time is rejected."""
 
     @property
     def is_present(self) -> bool:
@@ -114,12 +114,12 @@ class Progress(Value):
     """The progress of a running tool call. Each report replaces the one before."""
 
     output: str | None = None
-    """The output that the call has produced until now; None if only the final result is to be shown."""
+    """All output that the call has produced until this report; None if only the final result is to be shown."""
     diffs: tuple[Diff, ...] = ()
     exit_code: int | None = None
     """The exit code of a command that ended by itself; otherwise None."""
     is_failed: bool = False
-    """Whether to show the call as failed although its result is not an error, as after a non-zero exit code."""
+    """Whether to show the call as failed although its result is not an error, for example after a non-zero exit."""
 
 
 Report = Callable[[Progress | Plan], None]
@@ -144,7 +144,7 @@ class Tools(Protocol):
         """Return the kind of the call, as in `Activity.kind`: read, edit, execute and so on."""
 
     async def execute(self, call: ToolCall, host: Host, report: Report = no_report) -> ToolResult:
-        """Run a call and return its result. `report` is called with its progress and with a plan that it changes."""
+        """Run a call and return its result. `report` receives its progress, and the plan if the call changes it."""
 
 
 class Toolbox(Protocol):
@@ -189,9 +189,9 @@ class Backend(Protocol):
 
 
 def speaks(backend: Backend, protocol: str) -> bool:
-    """Return whether a backend may pass on a request in this protocol, and can therefore use the request's source.
+    """Return whether the backend can send requests in this protocol to its upstream, and so can use their source.
 
-    Most backends never do this and have no attribute `protocols`.
+    The attribute `protocols` lists these protocols. Most backends do not have it, because they use no source.
     """
     protocols: Collection[str] = getattr(backend, "protocols", ())
     return protocol in protocols
@@ -223,7 +223,7 @@ class ForwardingBackend(Protocol):
 
 
 class Store(Protocol):
-    """Persistent storage: documents as bytes, by key, in named collections ("shelves").
+    """Persistent storage for documents. Each is a byte string with a key, in a named collection (a "shelf").
 
     No method raises an exception. Disk errors are logged, and a document that could not be written is lost at the next
     restart.
@@ -236,7 +236,7 @@ class Store(Protocol):
         """Return one document, or None if there is none with this key."""
 
     async def sizes(self, shelf: str) -> Mapping[str, int]:
-        """Return the size in bytes of every document of a shelf by key, in the order of `read`."""
+        """Return the size in bytes of every document of a shelf by key, in the same order as `read`."""
 
     async def write(self, shelf: str, key: str, data: bytes) -> None:
         """Write a document, replacing the one with the same key."""

@@ -1,4 +1,4 @@
-"""Permission rules as values: which tool calls are allowed, need approval, or are denied."""
+"""Permission rules, which say whether a tool call is allowed, needs approval, or is denied."""
 
 import hashlib
 from typing import Literal

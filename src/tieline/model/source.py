@@ -1,4 +1,4 @@
-"""The wire text that an answer was parsed from, kept with the parsed values.
+"""The wire text of an answer, kept together with the values that were parsed from it.
 
 Client and upstream often use the same protocol. Then each side should receive the other's text unchanged, including
 fields that `tieline.model` does not represent. Therefore a request or a batch of events may have a *source*: the text
