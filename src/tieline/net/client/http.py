@@ -137,7 +137,10 @@ def redirected(origin: Origin, path: str, location: str) -> tuple[Origin, str] |
 
 @lru_cache(maxsize=64)
 def _head_start(line: tuple[str, str], method: str, path: str, headers: tuple[tuple[str, str], ...]) -> bytes:
-    """Return the head of a request up to its Content-Length. It is cached, because most requests share it."""
+    """Return the head of a request up to its Content-Length. `line` is from `UpstreamRoute.request_line`.
+
+    The result is cached, because most requests have the same head.
+    """
     before, after = line
     lines = [f"{_checked_method(method)} {before}{_checked_path(path)}{after}"]
     is_identity = True

@@ -24,7 +24,7 @@ SINGLE_WRITE = 64 * 1024
 """Bodies up to this size are sent together with the head in one write."""
 
 SLICE = 256 * 1024
-"""Bodies larger than SINGLE_WRITE are written in slices of this size, so that the transport holds no second copy."""
+"""Bodies larger than SINGLE_WRITE are written in slices of this size, so that no body is copied as a whole."""
 
 SLACK = 0.001
 """A deadline less than this many seconds away counts as passed, because event loops round timers to milliseconds."""
@@ -100,7 +100,7 @@ class PooledConnection(asyncio.Protocol):
     async def exchange(self, head: bytes, body: bytes, timeouts: Timeouts, *, is_bodiless: bool) -> HttpResponse:
         """Send a request and return the response when its head has arrived. Raise PipeError on failure.
 
-        `is_bodiless` says whether the response has no body, because the request is a HEAD request.
+        `is_bodiless` says whether this is a HEAD request, to which the response has no body.
         """
         transport = self._transport
         if transport is None:
@@ -449,13 +449,13 @@ class Pool:
         return connection
 
     def _drop(self, connection: PooledConnection) -> None:
-        """Clean up after a failed dial. An established connection frees its slot later, when it is lost."""
+        """Clean up after a failed dial. If the connection was established, its slot is freed when it is lost."""
         connection.abort()
         if not connection.is_made:
             self._forget(connection)
 
     async def _queue(self, timeouts: Timeouts) -> PooledConnection | None:
-        """Wait for a connection and return it. If a slot becomes free instead, return None; the caller must dial."""
+        """Wait for a connection and return it. If a slot becomes free instead, return None; the caller then dials."""
         loop = asyncio.get_running_loop()
         turn: Turn = loop.create_future()
         message = f"all {self._limit} connections to {self._where} are busy"
@@ -476,7 +476,7 @@ class Pool:
         return given
 
     def _return(self, given: PooledConnection | PipeError | None) -> None:
-        """Pass on a connection or slot whose caller was cancelled at the moment when it was assigned."""
+        """Assign a connection or a free slot to another caller, because its caller was cancelled at that moment."""
         if given is None:
             self._free_slot()
         elif isinstance(given, PooledConnection) and given.is_alive:

@@ -23,7 +23,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
 class Origin(NamedTuple):
     """The scheme, host and port of an upstream. IPv6 hosts are written without brackets.
 
-    This is a tuple, which is hashed in C, because every request uses it as a dictionary key.
+    This is a tuple because every request uses it as a dictionary key, and tuples are hashed quickly (in C).
     """
 
     scheme: Literal["http", "https"]
@@ -111,9 +111,10 @@ class UpstreamRoute:
 
     @property
     def request_line(self) -> tuple[str, str]:
-        """The text before the path in every request line, and the text after it, which includes the Host header.
+        """The text before the path in every request head, and the text after it, up to the Host header.
 
-        A forwarding proxy needs a whole URL in the request line.
+        The first text is empty, except for a forwarding proxy, which needs a whole URL in the request line. If such a
+        proxy needs the Proxy-Authorization header, the second text contains it as well.
         """
         host = self.origin.host_field
         before, after = "", f" HTTP/1.1\r\nhost: {host}"

@@ -124,7 +124,7 @@ class HttpResponse:
         return tuple([(named, value.decode("latin-1")) for name, value in self._fields if (named := names[name])])
 
     def take(self) -> bytes:
-        """Return the data that has arrived since the last call, without waiting. After b"", more data may follow."""
+        """Return the data that has arrived since the last call, without waiting. b"" does not mean the end."""
         if self._is_plain:
             return self._drain() if self.chunks else b""
         if self._decoder is None:
@@ -183,7 +183,7 @@ class HttpResponse:
             self._loop.call_later(grace, self._abort_unless_ended, source)
 
     def news(self, seconds: float) -> asyncio.Future[None]:
-        """Return a future that resolves at the next change of the response. It fails if that takes over `seconds`.
+        """Return a future that resolves when the response next changes, and fails if that takes more than `seconds`.
 
         A caller that is cancelled while awaiting the future must call `close`.
         """

@@ -44,7 +44,10 @@ MAX_EARLY = 1024 * 1024
 """Maximum number of bytes that are kept if a tunnel delivers data before it calls `connection_made`."""
 
 LAST_STREAM_ID = 20_001
-"""Number of the last stream on a connection. After 10,000 streams it is replaced, because h2 keeps state for each."""
+"""Number of the last stream on a connection. As only odd numbers are used, that is after about 10,000 streams.
+
+Then the connection is replaced by a new one, because h2 keeps state for every stream.
+"""
 
 CLOSE_TIMEOUT = 1.0
 """Seconds that a closing connection has to send its last frames before it is aborted."""

@@ -57,7 +57,7 @@ def unpadded(payload: bytes) -> bytes:
 
 
 def read_goaway(payload: bytes) -> tuple[int, int, str]:
-    """Parse a GOAWAY frame: the last stream the peer will process, the error code, and a description."""
+    """Parse a GOAWAY frame. Return the last stream that the peer will process, the error code and a description."""
     if len(payload) < 8:
         raise ProtocolError("a GOAWAY frame is too short")
     code = int.from_bytes(payload[4:8], "big")

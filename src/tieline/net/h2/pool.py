@@ -29,7 +29,7 @@ class PendingOpen(NamedTuple):
 
 
 class Http2Pool:
-    """The connections to one origin. At most `limit` of them accept new streams."""
+    """The connections to one origin. At most `limit` of them accept new streams; others may still be closing."""
 
     def __init__(
         self, route: UpstreamRoute, config: Http2Config, limit: int, tls: Callable[[], ssl.SSLContext]
@@ -147,7 +147,7 @@ class Http2Pool:
             self._refuse(failure or connection.failure or self._vanished_error())
 
     def _drop(self, connection: Http2ClientConnection) -> None:
-        """Clean up after a failed dial. An established connection is forgotten later, when its transport is lost."""
+        """Clean up after a failed dial. If the connection was established, it is forgotten when it is lost."""
         connection.abort()
         if not connection.is_made:
             self._forget(connection)

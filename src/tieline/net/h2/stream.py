@@ -13,7 +13,7 @@ from typing import Protocol
 from tieline.net.client.response import Fields, Phase, PipeError, Reason, Timeouts
 
 MAX_BACKLOG = 64 * 1024 * 1024
-"""Maximum number of bytes that may be queued in a stream. If none are queued, a message may be larger."""
+"""Maximum number of bytes queued in a stream. A larger message is accepted only if nothing else is queued."""
 
 SLACK = 0.001
 """A deadline less than this many seconds away counts as passed, because event loops round timers to milliseconds."""
@@ -77,7 +77,7 @@ class Http2Stream:
         self.is_over = False
         """Whether the response is complete."""
         self.is_ending = False
-        """Whether the request is to end after the queued data."""
+        """Whether the request ends after the data that is queued now."""
         self.is_ended = False
         self.is_gone = False
         """Whether the connection has forgotten this stream."""
@@ -176,7 +176,7 @@ class Http2Stream:
 
     @property
     def has_more(self) -> bool:
-        """Whether data, or the end of the request, is still to be sent."""
+        """Whether queued data or the end of the request still has to be sent."""
         return not self.is_gone and bool(self.outgoing or (self.is_ending and not self.is_ended))
 
     def next_piece(self, limit: int) -> bytes | memoryview:

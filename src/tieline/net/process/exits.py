@@ -77,7 +77,7 @@ async def reaped(process: subprocess.Popen[bytes] | None) -> None:
 
 
 def reap_now(process: subprocess.Popen[bytes] | None) -> None:
-    """Reap a process that is about to exit. This blocks the event loop for milliseconds, at worst for a second."""
+    """Reap a process that is about to exit. This blocks the event loop for some milliseconds, at most for a second."""
     if process is not None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=1)

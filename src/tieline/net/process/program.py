@@ -117,7 +117,7 @@ class Process:
     # ── input and output ──
 
     async def send(self, data: bytes, within: float = 60) -> None:
-        """Wait until there is room in the pipe, then write a whole message. If cancelled before that, write nothing.
+        """Wait until there is room in the pipe, then write a whole message. A cancelled call writes nothing.
 
         Raise ProcessError if the program has ended or does not read its input for `within` seconds.
         """

@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def read_environment(lifeline: int) -> dict[bytes, bytes]:
-    """Read the environment from the lifeline. Exit if the lifeline is closed or already carries a request to end."""
+    """Read the environment from the lifeline. Exit if the lifeline is closed or already carries `T` or `K`."""
     data = b""
     while not (data.startswith(b"\0") or b"\0\0" in data):
         more = read(lifeline)
@@ -138,7 +138,7 @@ class Warden:
             self.reap()
 
     def end(self, grace: float) -> None:
-        """Send SIGTERM, then SIGKILL, until no descendant is left."""
+        """Send SIGTERM to all descendants, and SIGKILL after `grace` seconds, until none is left."""
         if _ON_LINUX and not self.reap():
             return
         if not self.is_kill_requested:
@@ -163,13 +163,13 @@ class Warden:
                 send_signal(process, signal.SIGTERM)
 
     def wait(self, seconds: float) -> None:
-        """Wait until no child is left or a kill is requested, but not longer than `seconds`."""
+        """Wait until no child is left or a kill is requested, but no longer than `seconds`."""
         deadline = time.monotonic() + seconds
         while self.reap() and not self.is_kill_requested and (left := deadline - time.monotonic()) > 0:
             self.pause(left)
 
     def pause(self, seconds: float | None) -> None:
-        """Wait until a child has exited or the lifeline has data, but not longer than `seconds`."""
+        """Wait until a child has exited or the lifeline has data, but no longer than `seconds`."""
         poller = select.poll()  # unlike `select` it accepts large descriptor numbers
         for descriptor in [self.wake] if self.is_released else [self.wake, self.lifeline]:
             poller.register(descriptor, select.POLLIN)

@@ -66,7 +66,7 @@ class ProcessGroup:
         self._signal(signal.SIGKILL)
 
     def exited(self) -> None:
-        """Handle the exit of the program: terminate the other processes in its group. It must not have been reaped."""
+        """Terminate the other processes in the group after the program has exited, but before it is reaped."""
         self.terminate()
 
     def conclude(self) -> int | None:
@@ -102,7 +102,7 @@ class Watchdog:
 
     @property
     def process(self) -> subprocess.Popen[bytes] | None:
-        """The shell, which the caller has to reap after it was dismissed; None if this system has no shell."""
+        """The shell, which the caller has to reap after dismissing it; None if this system has no shell."""
         return self._shell
 
     def guard(self, group: int) -> None:

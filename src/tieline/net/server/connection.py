@@ -18,7 +18,7 @@ class ClientConnection(asyncio.Protocol):
 
     A subclass defines how long the current wait may take (`timeout`) and what happens if it takes longer
     (`on_timeout`). A new wait does not postpone the timer, which saves work for each request. A timer that fires too
-    early is only set again.
+    early is simply set again.
     """
 
     __slots__ = (

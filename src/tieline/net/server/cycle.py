@@ -55,7 +55,7 @@ class CycleConnection(Protocol):
         """The server's state, which all its connections share."""
 
     def on_body_taken(self) -> None:
-        """Continue to read the request's body, because the application has taken the data received so far."""
+        """Continue reading the request's body, because the application has taken all data that had arrived."""
 
     async def drain(self) -> None:
         """Wait until the write buffer has room again or the connection is lost."""
@@ -380,7 +380,7 @@ class RequestCycle:
         return b"\r\n".join(lines)
 
     def _choose_framing(self, status: int, length: bytes | None) -> tuple[int, int]:
-        """Return the way in which the end of the body is marked, and the Content-Length (0 if there is none)."""
+        """Choose how the end of the body is marked. Return this choice and the Content-Length (0 if there is none)."""
         if status in _STATUSES_WITHOUT_BODY or self.method == "HEAD":
             return _NO_BODY, 0
         if length is not None:
@@ -388,7 +388,7 @@ class RequestCycle:
         return (_BY_CLOSE if self.version == "1.0" else _CHUNKED), 0
 
     def _without_server_headers(self, fields: Fields) -> Fields:
-        """Return the headers without those that only the server writes. Disable keep-alive if one says `close`."""
+        """Return the headers without those that only the server writes. If one of these is `close`, end keep-alive."""
         for name, value in fields:
             if name in _SERVER_HEADERS and b"close" in value.lower():
                 self.keep_alive = False

@@ -264,7 +264,7 @@ class HttpServerProtocol(ClientConnection):
     # ── called by a cycle ──
 
     def on_body_taken(self) -> None:
-        """Continue to read the request's body, because the application has taken the data received so far."""
+        """Continue reading the request's body, because the application has taken all data that had arrived."""
         if self._is_read_paused and not self._pipelined:
             self._waiting_since = self.loop.time()
             self.resume_reading()
@@ -367,7 +367,7 @@ class HttpServerProtocol(ClientConnection):
             self._send_refusal(self._refusal)
 
     def _check_incomplete(self, size: int) -> None:
-        """Apply limits and timeouts. The last `size` bytes received end in the middle of a request."""
+        """Apply limits and timeouts to a request that is incomplete after the last `size` bytes have been parsed."""
         cycle = self._incoming
         if self.is_closing or self._refusal is not None:
             return

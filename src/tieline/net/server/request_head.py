@@ -23,7 +23,7 @@ _VERSIONS = frozenset(("1.0", "1.1"))
 
 
 class RefusedRequest(Exception):
-    """A request that the server itself answers, with this status and reason, before it closes the connection."""
+    """The server refuses a request with this status and reason, and closes the connection."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)

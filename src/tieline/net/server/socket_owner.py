@@ -82,7 +82,7 @@ def _build_query(client: Address, server: Address) -> bytes:
 def search_tables(client: Address, server: Address) -> int | None:
     """Search the tables under `/proc/net` for the owner of the client's socket. Return its uid, or None if not found.
 
-    This is slower than netlink, but containers rarely forbid it.
+    This is slower than netlink, but is more often permitted in containers.
     """
     table = _TABLES[_family(client) == socket.AF_INET6]
     wanted = f": {_in_table(client)} {_in_table(server)} "

@@ -23,9 +23,9 @@ _protocol_log.setLevel(logging.WARNING)  # below that, `websockets` logs the con
 
 MAX_MESSAGES = 16
 MAX_BUFFER = 64 * 1024
-"""Reading pauses while messages of more than this many bytes, or MAX_MESSAGES messages, wait for the application."""
+"""Reading pauses while more than this many bytes, or at least MAX_MESSAGES messages, wait for the application."""
 SLICE = 8 * 1024
-"""Maximum number of bytes that are parsed at once. Even these can contain more than a thousand frames."""
+"""Maximum number of bytes that are parsed at once. Even so few bytes can contain over a thousand frames."""
 MAX_FRAMES = 64
 """The number of frames after which parsing pauses so that other tasks can run."""
 MAX_REASON = 123
@@ -41,7 +41,7 @@ CLOSE_TIMEOUT = 10.0
 """Seconds that a client may take to reply to a close frame."""
 
 Hold = Callable[[int], bool]
-"""Called with each change of the number of held bytes. Returns False if the clients hold too many bytes in total."""
+"""Called with each change in the number of held bytes. Returns False if too many are held for all clients together."""
 
 
 class WebSocket:
@@ -82,15 +82,15 @@ class WebSocket:
         self._unparsed = b""
         """Received bytes that are not parsed until the application has taken the messages before them."""
         self._incomplete = 0
-        """The number of bytes received so far of an incomplete frame."""
+        """How many bytes of an incomplete frame have arrived."""
         self._partial = bytearray()
-        """The fragments received so far of an incomplete message."""
+        """The fragments of an incomplete message that have arrived."""
         self._messages: deque[bytes] = deque()
         self._queued = 0
         """The total size in bytes of the messages that wait for the application."""
         self._hold: Hold | None = hold
         self._held = 0
-        """The number of held bytes when it was last reported to `hold`."""
+        """The number of held bytes that was last reported to `hold`."""
         self._receiver: asyncio.Future[None] | None = None
         self._is_paused = False
         """Whether reading is paused until `_continue` is called."""
@@ -190,7 +190,7 @@ class WebSocket:
         self._paused_at = self._loop.time()
 
     def on_write_resumed(self) -> None:
-        """Continue to parse if the full write buffer prevented it. Restart the time limit for the reply to a ping."""
+        """Continue parsing if it was waiting for the write buffer. Restart the time limit for the reply to a ping."""
         self._must_write = False
         self._heard_at = self._loop.time()
         self._continue()
