@@ -51,7 +51,7 @@ class DemoModel:
         self._system = system
 
     def leg(self, messages: Sequence[Message]) -> Routine[DemoLeg]:
-        """Yield updates with the model's answer to `messages`, then return it. Raise RunRefused if the model fails."""
+        """Yield updates with the answer to `messages`, then return the answer. Raise RunRefused if the model fails."""
         request = self._request(messages)
         writer = _UpdateWriter(self)
         count = 0

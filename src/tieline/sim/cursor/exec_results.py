@@ -29,7 +29,7 @@ def to_tool_result(call_id: str, messages: Sequence[exec_pb2.ExecClientMessage],
 
 
 def _typed(call_id: str, result: Message) -> ToolResult:
-    """Return the tool result for an answer whose `result` field is a success or one of several failures."""
+    """Convert `result`, the client's answer, which may contain a success or one of several failures."""
     choices = [oneof.name for oneof in result.DESCRIPTOR.oneofs if oneof.name == "result"]
     chosen = result.WhichOneof("result") if choices else None
     if chosen is None:
@@ -43,7 +43,7 @@ def _typed(call_id: str, result: Message) -> ToolResult:
 
 
 _REFUSALS = frozenset(("rejected", "permission_denied", "sandbox_unsupported"))
-"""Events with which a client refuses a command. If an exit event follows, it is ignored."""
+"""The kinds of events by which a client refuses a command. An exit event that follows one of them is ignored."""
 
 
 def _streamed(call_id: str, events: Sequence[kinds.ShellStream]) -> ToolResult:

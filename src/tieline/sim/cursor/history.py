@@ -103,9 +103,9 @@ def _transcript_message(role: str, said: str, before: Sequence[Message]) -> list
 
 
 def _result_message(call_id: str, said: str, before: Sequence[Message]) -> list[Message]:
-    """Return a message with `said` as the result of the last call in `before`.
+    """Return a list with one message, which holds `said` as the result of the last call in `before`.
 
-    `call_id` is used only if `before` contains no call, because clients write arbitrary ids.
+    Clients write arbitrary ids, so `call_id` is used only if `before` contains no call.
     """
     calls = [part.id for message in before for part in message.parts if isinstance(part, ToolCall)]
     content = (Text(text=_GO_ON.sub("", said).rstrip("\n")),)

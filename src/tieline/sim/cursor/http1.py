@@ -169,7 +169,7 @@ class Http1Exchange(HttpExchange):
             self._writer.write(data)
 
     def goaway(self, code: int) -> None:
-        """Do nothing: HTTP/1.1 has no such message."""
+        """Do nothing: HTTP/1.1 has no GOAWAY message."""
 
     def reset(self) -> None:
         raw = self._writer.get_extra_info("socket")

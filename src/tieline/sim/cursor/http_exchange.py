@@ -11,7 +11,10 @@ from tieline.model.content import Value
 Headers = Sequence[tuple[str, str]]
 
 BODY_LIMIT = 160 * 1024 * 1024
-"""Maximum size of a request body in bytes. Over HTTP/1.1, a blob of 64 MiB is sent in hexadecimal and takes 128 MiB."""
+"""Maximum size of a request body in bytes: enough for a blob of 64 MiB and what surrounds it.
+
+Over HTTP/1.1 such a blob takes 128 MiB, because it is sent in hexadecimal.
+"""
 
 
 class RequestHead(Value):
@@ -24,7 +27,7 @@ class RequestHead(Value):
 
     @property
     def path(self) -> str:
-        """The target without its query."""
+        """The request target without its query string."""
         return self.target.partition("?")[0]
 
     @property
@@ -33,7 +36,7 @@ class RequestHead(Value):
         return dict(parse_qsl(self.target.partition("?")[2]))
 
     def header(self, name: str) -> str:
-        """Return the value of a header, or an empty string."""
+        """Return the value of a header, or an empty string if it is missing."""
         return next((value for own, value in self.headers if own == name), "")
 
     @property

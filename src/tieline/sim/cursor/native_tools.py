@@ -85,7 +85,7 @@ def specs() -> tuple[ToolSpec, ...]:
 ALL = frozenset(_TOOLS)
 _CLIENTS = ("sdk", "ide")
 _RECORDS = {"write": "edit_tool_call"}
-"""The names of tools in request headers, as far as they differ from `NAME_tool_call`."""
+"""Maps tools to their names in request headers, if these do not have the usual form `NAME_tool_call`."""
 
 
 def native_tools_of(head: RequestHead, setting: bool | None) -> frozenset[str]:

@@ -102,7 +102,7 @@ class ServiceRefusal(Value):
 
 
 class RunRefused(Exception):
-    """Raised by programs to end the run with a refusal."""
+    """Raised while a run is played, to end the run with a refusal."""
 
     def __init__(self, refusal: ServiceRefusal) -> None:
         super().__init__(refusal.message)

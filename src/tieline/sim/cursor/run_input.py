@@ -19,7 +19,7 @@ from tieline.wire.cursor._pb import agent_pb2 as agent
 AHEAD = 4096
 """Maximum number of appends that are held back while an earlier one is missing."""
 WAITING = 1024
-"""Maximum number of runs whose response stream has not been opened yet."""
+"""Maximum number of runs whose response stream has not been opened yet. If there are more, the oldest are dropped."""
 ENDED = 4096
 """Maximum number of ended runs that are remembered. Late messages for a remembered run are ignored."""
 JOURNAL_MESSAGES = 1000
@@ -39,9 +39,9 @@ class RunRecord:
         """The messages from the client. If there are too many, the oldest are dropped."""
         self.duplicates = 0
         self.ending = ""
-        """How the run ended: `ended`, `refused: CODE`, `status 464`, `eof`, `reset`, `cut`, or `left` (by the client).
+        """How the run ended: `ended`, `refused: CODE`, `status 464`, `eof`, `reset`, `cut` or `left`.
 
-        Empty while the run is in progress.
+        `left` means that the client disconnected. Empty while the run is in progress.
         """
         self._size = 0
 
@@ -118,7 +118,7 @@ class RunInputs:
         self._ended: OrderedDict[str, None] = OrderedDict()
 
     def open(self, head: RequestHead, request_id: str) -> RunInput | None:
-        """Mark the response stream of a run as open, and return the run's input. Return None if it was open already."""
+        """Mark the response stream of a run as open, and return the run's input; None if it was already open."""
         run_input = self._inputs.get(request_id)
         if run_input is not None and run_input.is_open:
             return None

@@ -1,6 +1,6 @@
 """The steps of a scripted run, given as JSON or as step objects.
 
-A step is a name, or an object with one name:
+A step in JSON is a name, or an object whose only key is the name:
 
     "open" "mind" "close" "turn"     a stage of the usual turn (opening, the model's legs, closing), or all of them
     "heartbeat" "checkpoint"         an update, or the state of the conversation so far
@@ -47,7 +47,7 @@ class BadScript(Exception):
 
 
 def program(steps: Iterable[Any]) -> Program:
-    """Compile a list of steps into a program. Raise BadScript if a step is invalid."""
+    """Compile a list of steps into a function that yields them. Raise BadScript if a step is invalid."""
     programs = [_compile(step) for step in steps]
 
     def play(turn: ServerTurn) -> Steps:

@@ -67,7 +67,7 @@ def _object(text: str) -> str:
 
 
 class Scripts:
-    """Chooses the program of each run: a queued program, the script in the user's message, or the program `usual`."""
+    """Chooses the program of each run: a queued program, else the script in the user's message, else `usual`."""
 
     def __init__(self, usual: Program | Sequence[Any] | None = None) -> None:
         self._usual = _as_program(usual) if usual is not None else _USUAL

@@ -1,4 +1,4 @@
-"""Serves HTTP/1.1 and HTTP/2 on one port, with or without TLS. The first bytes of a connection show which one it uses.
+"""Serves HTTP/1.1 and HTTP/2 on one port, with or without TLS. The first bytes of a connection show its protocol.
 
 The protocol negotiated by TLS is ignored, because Cursor's own client can use HTTP/2 even if TLS has negotiated another
 protocol.

@@ -1,7 +1,7 @@
 """The server's state for one run: the messages received from the client, and the requests that the server can send.
 
 The server sends three kinds of numbered requests: exec requests let the client run a tool, kv requests let it store or
-return a blob, and queries ask the user. Answers are stored by number, and programs check whether an answer has arrived.
+return a blob, and queries ask the user. Answers are stored by number, so that a run can check whether one has arrived.
 An exec request counts as answered once a result has arrived: some clients never close the stream of results.
 """
 
@@ -46,7 +46,7 @@ class ServerRun:
         """The names of the built-in tools that the model may use with this client."""
         self.legs = 0
         self.blobs: dict[bytes, bytes] = {}
-        """Those blobs stored by the client whose content the server knows, by id."""
+        """The client's blobs that the server has sent or received during this run, by id."""
         self.results: dict[int, list[exec_pb2.ExecClientMessage]] = {}
         self.throws: dict[int, str] = {}
         self.closed: set[int] = set()
@@ -126,7 +126,7 @@ class ServerRun:
         return to_client(agent.AgentServerMessage(kv_server_message=message))
 
     def store(self, data: bytes) -> tuple[bytes, Send]:
-        """Return the id of a new blob, and the step that makes the client store it."""
+        """Return the id of a new blob with this data, and the step that makes the client store it."""
         key = sha256(data).digest()
         self.blobs[key] = data
         args = kv_pb2.SetBlobArgs(blob_id=key, blob_data=data)
@@ -139,7 +139,7 @@ class ServerRun:
         return number
 
     def begin_leg(self) -> int:
-        """Begin a leg of the model, and return its number."""
+        """Begin the model's next leg, and return the number of the leg."""
         self.legs += 1
         if self._on_leg is not None:
             self._on_leg()
@@ -154,7 +154,7 @@ class ServerRun:
         return any(_is_final(result) for result in self.results.get(exec_id, ()))
 
     def has_answers(self, channels: Iterable[str] = ("exec", "kv", "query")) -> bool:
-        """Return whether the client has answered all requests of these kinds."""
+        """Return whether the client has answered all requests of the kinds in `channels`."""
         answered: dict[str, Callable[[int], bool]] = {
             "exec": self.is_answered,
             "kv": self.kv.__contains__,
@@ -163,7 +163,7 @@ class ServerRun:
         return all(answered[channel](number) for channel in channels for number in self._asked[channel])
 
     def wait(self, until: Callable[[], bool], what: str, seconds: float | None = None) -> Steps:
-        """Wait until `until` is true. Raise RunRefused if the client cancels the run or does not answer in time.
+        """Wait until `until()` is true. Raise RunRefused if the client cancels the run or does not answer in time.
 
         `what` names the missing answer in the error message. The time limit is `seconds`, by default the setting
         `patience`.
@@ -178,7 +178,7 @@ class ServerRun:
         yield from self.wait(lambda: self.has_answers(("kv",)), "a blob")
 
     def fetch(self, ids: Sequence[bytes], missing: ServiceRefusal = NAMED["blob"]) -> Routine[list[bytes]]:
-        """Return blobs that the client stores. Raise RunRefused with `missing` if the client lacks any of them."""
+        """Return the client's blobs with these ids. Raise RunRefused with `missing` if the client lacks any of them."""
         asked: dict[int, bytes] = {}
         for key in dict.fromkeys(ids):
             if key not in self.blobs:

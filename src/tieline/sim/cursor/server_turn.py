@@ -5,7 +5,7 @@
     closing   checkpoint · turn ended, with usage · end frame
 
 The client stores the blobs (pieces of the conversation). The server waits until the client has acknowledged every blob.
-If the client never does so, the server sends heartbeats indefinitely, as the real service does.
+Until then it sends only heartbeats, as the real service does. If it has to wait too long, the run fails.
 """
 
 from base64 import b64encode
@@ -51,7 +51,7 @@ class ServerTurn:
 
     @property
     def request(self) -> agent.AgentRunRequest:
-        """The run request of the client; an empty one if it has not arrived."""
+        """The client's run request; an empty message if it has not arrived yet."""
         return self.run.request or agent.AgentRunRequest()
 
     @property
@@ -153,7 +153,7 @@ class ServerTurn:
             yield send
 
     def checkpoint(self, pending: Iterable[str] = ()) -> Send:
-        """Return a message with the state of the conversation, which the client sends back with its next turn.
+        """Return the step that sends the state of the conversation. The client sends it back with its next turn.
 
         `pending` contains the ids of the tool calls that have no result yet.
         """
@@ -170,7 +170,7 @@ class ServerTurn:
     # The opening
 
     def _request_context(self) -> Steps:
-        """Take the request context from the run request or ask the client for it. If none arrives, do without it."""
+        """Take the request context from the run request or ask the client for it. If none arrives, go on without it."""
         run, action = self.run, self.request.action
         for given in (action.user_message_action, action.resume_action, action.start_plan_action):
             if given.HasField("request_context"):
@@ -214,7 +214,7 @@ class ServerTurn:
             yield from self._add_user_message(parts)
 
     def _add_user_message(self, parts: tuple[Part, ...]) -> Steps:
-        """Add a user message. If the client has written a whole conversation into its text, add several messages."""
+        """Add a user message. If its text is a whole conversation, add the messages of the conversation instead."""
         yield from self.store(*history.write(Message(role="user", parts=parts)))
         match parts:
             case (Text() as only,) if messages := history.transcript(only.text):
@@ -301,7 +301,7 @@ def turn_ended(usage: Usage | None = None) -> Send:
 
 
 def add_usage(one: Usage, other: Usage) -> Usage:
-    """Return the sum of the usage of two legs."""
+    """Return the total usage of two legs."""
     return Usage(
         input=one.input + other.input,
         output=one.output + other.output,

@@ -60,9 +60,9 @@ class SimSettings(Value):
     """
 
     http1: bool = True
-    """Whether runs over HTTP/1.1 are accepted. Otherwise they are refused with status 464, as by the real service."""
+    """Whether runs over HTTP/1.1 are accepted. If not, they are refused with status 464, as the real service does."""
     http2_config: Literal[0, 1, 2, 3, 4] = 0
-    """The HTTP/2 setting sent to clients in the server configuration: 1 and 3 forbid HTTP/2, 2 and 4 require it."""
+    """The HTTP/2 setting sent to clients: 1 and 3 forbid HTTP/2, 2 and 4 require it, 0 does neither."""
     agent_url: str = ""
     """The URL for runs, sent to clients in the server configuration. If empty, clients send runs to this server."""
     privacy_mode: int = 0
@@ -73,6 +73,6 @@ class SimSettings(Value):
     """The valid API keys; if empty, any key is valid."""
     token_lifetime: float = 24 * 3600.0
     unauthenticated: Literal["status", "frame"] = "status"
-    """How a run with an invalid token is refused: with HTTP status 401, or with an error in the end frame."""
+    """How a run with an invalid token is refused: with HTTP status 401 (`status`), or in the end frame (`frame`)."""
     login_polls: int | None = 1
     """Number of polls after which a login is granted. If None, it is granted only after its link has been opened."""

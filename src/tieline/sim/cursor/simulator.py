@@ -96,7 +96,7 @@ class CursorSim:
         await self._server.start(host, port, tls)
 
     async def aclose(self) -> None:
-        """Stop and close every connection."""
+        """Stop the server and close every connection."""
         await self._server.aclose()
 
     async def __aenter__(self) -> Self:
