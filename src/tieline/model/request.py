@@ -91,8 +91,8 @@ class RequestSource:
         self.protocol = protocol
         self.body = body
         self.messages = messages
-        """The JSON text of each message in the parsed request. It is None for a message that has no JSON of its own, or
-        whose JSON an upstream might reject."""
+        """The JSON text of each message in the parsed request. An entry is None if the message has no JSON of its
+        own, or if an upstream might reject its JSON."""
         self.parsed = parsed
         """The request as parsed. In a modified copy, a field counts as unchanged if it is the same object as here."""
 
