@@ -23,7 +23,7 @@ def read_file(path: Path, limit: int, *, check: Check | None = None, flags: int 
     """Read a regular file of at most `limit` bytes. Raise OSError, NotAFileError or TooLargeError on failure.
 
     The file is opened without blocking, because it may be a pipe. It is examined only after it has been opened, so that
-    no other file can replace it between the two. `check` may raise an exception if the owner or the mode of the
+    no other file can replace it between these steps. `check` may raise an exception if the owner or the mode of the
     file is not acceptable. `flags` are additional flags for `os.open`.
     """
     descriptor = os.open(path, _READ | flags)
@@ -39,7 +39,7 @@ def read_file(path: Path, limit: int, *, check: Check | None = None, flags: int 
 
 
 def read_stream(path: Path, limit: int) -> bytes:
-    """Read a file of any kind. Wait if it is a pipe. Raise TooLargeError if it exceeds `limit` bytes."""
+    """Read a file of any kind. This may block if it is a pipe. Raise TooLargeError if it exceeds `limit` bytes."""
     with path.open("rb", buffering=0) as file:
         return _read(file.fileno(), limit)
 

@@ -24,7 +24,10 @@ SINGLE_WRITE = 64 * 1024
 """Bodies up to this size are sent together with the head in one write."""
 
 SLICE = 256 * 1024
-"""Bodies larger than SINGLE_WRITE are written in slices of this size, so that no body is copied as a whole."""
+"""Size in bytes of the slices in which bodies larger than SINGLE_WRITE are written.
+
+The transport then never holds a copy of the whole body.
+"""
 
 SLACK = 0.001
 """A deadline less than this many seconds away counts as passed, because event loops round timers to milliseconds."""
@@ -100,7 +103,7 @@ class PooledConnection(asyncio.Protocol):
     async def exchange(self, head: bytes, body: bytes, timeouts: Timeouts, *, is_bodiless: bool) -> HttpResponse:
         """Send a request and return the response when its head has arrived. Raise PipeError on failure.
 
-        `is_bodiless` says whether this is a HEAD request, to which the response has no body.
+        `is_bodiless` says whether this is a HEAD request, whose response has no body.
         """
         transport = self._transport
         if transport is None:
@@ -476,7 +479,7 @@ class Pool:
         return given
 
     def _return(self, given: PooledConnection | PipeError | None) -> None:
-        """Assign a connection or a free slot to another caller, because its caller was cancelled at that moment."""
+        """Pass a connection or free slot to another caller, because the caller that it was meant for was cancelled."""
         if given is None:
             self._free_slot()
         elif isinstance(given, PooledConnection) and given.is_alive:

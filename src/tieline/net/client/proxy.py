@@ -111,7 +111,7 @@ class UpstreamRoute:
 
     @property
     def request_line(self) -> tuple[str, str]:
-        """The text before the path in every request head, and the text after it, up to the Host header.
+        """The text before the path in every request head, and the text after it, up to and including the Host header.
 
         The first text is empty, except for a forwarding proxy, which needs a whole URL in the request line. If such a
         proxy needs the Proxy-Authorization header, the second text contains it as well.

@@ -120,11 +120,14 @@ class HttpResponse:
         return self._first.get(name, b"")
 
     def pick(self, names: Mapping[bytes, str]) -> tuple[tuple[str, str], ...]:
-        """Return the header fields, renamed according to `names`. Fields that are mapped to "" are omitted."""
+        """Return the header fields under their names in `names`. Fields whose name maps to "" are omitted."""
         return tuple([(named, value.decode("latin-1")) for name, value in self._fields if (named := names[name])])
 
     def take(self) -> bytes:
-        """Return the data that has arrived since the last call, without waiting. b"" does not mean the end."""
+        """Return the data that has arrived since the last call, without waiting.
+
+        b"" means that no data has arrived. The body may still continue.
+        """
         if self._is_plain:
             return self._drain() if self.chunks else b""
         if self._decoder is None:

@@ -44,9 +44,9 @@ MAX_EARLY = 1024 * 1024
 """Maximum number of bytes that are kept if a tunnel delivers data before it calls `connection_made`."""
 
 LAST_STREAM_ID = 20_001
-"""Number of the last stream on a connection. As only odd numbers are used, that is after about 10,000 streams.
+"""Number of the last stream on a connection: about the 10,000th stream, because the client uses odd numbers only.
 
-Then the connection is replaced by a new one, because h2 keeps state for every stream.
+Later streams use a new connection, because h2 keeps state for every stream.
 """
 
 CLOSE_TIMEOUT = 1.0

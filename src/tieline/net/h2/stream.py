@@ -77,7 +77,7 @@ class Http2Stream:
         self.is_over = False
         """Whether the response is complete."""
         self.is_ending = False
-        """Whether the request ends after the data that is queued now."""
+        """Whether the request ends after the queued data, because `end` was called."""
         self.is_ended = False
         self.is_gone = False
         """Whether the connection has forgotten this stream."""

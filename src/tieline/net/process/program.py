@@ -117,9 +117,10 @@ class Process:
     # ── input and output ──
 
     async def send(self, data: bytes, within: float = 60) -> None:
-        """Wait until there is room in the pipe, then write a whole message. A cancelled call writes nothing.
+        """Wait until there is room in the pipe, then write a whole message.
 
-        Raise ProcessError if the program has ended or does not read its input for `within` seconds.
+        If the call is cancelled while it waits, nothing is written. Raise ProcessError if the program has ended or does
+        not read its input for `within` seconds.
         """
         if not await self._stdin.has_room(within):
             raise ProcessError("timeout", f"{self._name} has not read its input for {within:g} seconds")

@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def read_environment(lifeline: int) -> dict[bytes, bytes]:
-    """Read the environment from the lifeline. Exit if the lifeline is closed or already carries `T` or `K`."""
+    """Read the environment from the lifeline. Exit if it is closed or already carries a request to end the command."""
     data = b""
     while not (data.startswith(b"\0") or b"\0\0" in data):
         more = read(lifeline)

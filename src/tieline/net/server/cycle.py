@@ -388,7 +388,10 @@ class RequestCycle:
         return (_BY_CLOSE if self.version == "1.0" else _CHUNKED), 0
 
     def _without_server_headers(self, fields: Fields) -> Fields:
-        """Return the headers without those that only the server writes. If one of these is `close`, end keep-alive."""
+        """Return the headers without those that only the server writes.
+
+        If a removed header contains `close`, disable keep-alive.
+        """
         for name, value in fields:
             if name in _SERVER_HEADERS and b"close" in value.lower():
                 self.keep_alive = False
@@ -398,7 +401,7 @@ class RequestCycle:
         """Return a part of the body as sent to the client, for example as a chunk.
 
         Raise RuntimeError if the length of the body differs from its Content-Length. `remaining` is the number of bytes
-        that this header still requires.
+        that are still to be sent according to this header.
         """
         if framing == _CHUNKED:
             ending = b"0\r\n\r\n" if last else b""
