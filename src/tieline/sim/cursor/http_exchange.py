@@ -11,9 +11,9 @@ from tieline.model.content import Value
 Headers = Sequence[tuple[str, str]]
 
 BODY_LIMIT = 160 * 1024 * 1024
-"""Maximum size of a request body in bytes: enough for a blob of 64 MiB and what surrounds it.
+"""Maximum size of a request body in bytes: enough for a message with a blob of 64 MiB.
 
-Over HTTP/1.1 such a blob takes 128 MiB, because it is sent in hexadecimal.
+Over HTTP/1.1 such a blob is sent in hexadecimal and takes 128 MiB. The rest is a margin.
 """
 
 

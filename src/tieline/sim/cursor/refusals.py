@@ -102,7 +102,7 @@ class ServiceRefusal(Value):
 
 
 class RunRefused(Exception):
-    """Raised while a run is played, to end the run with a refusal."""
+    """Raised to end a run with a refusal, which is sent to the client."""
 
     def __init__(self, refusal: ServiceRefusal) -> None:
         super().__init__(refusal.message)

@@ -1,4 +1,4 @@
-"""Puts the messages that a client sends for a run in order, and passes them to the run and to its record.
+"""Sorts the messages that a client sends during a run, and passes them to the run and to its record.
 
 Over HTTP/1.1, the client sends each message in a separate call (an append). Appends may arrive out of order or twice,
 so they are sorted by their number. The run request has the first number: 0 or 1, depending on the client. The warm-up

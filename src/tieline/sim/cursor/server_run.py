@@ -2,7 +2,7 @@
 
 The server sends three kinds of numbered requests: exec requests let the client run a tool, kv requests let it store or
 return a blob, and queries ask the user. Answers are stored by number, so that a run can check whether one has arrived.
-An exec request counts as answered once a result has arrived: some clients never close the stream of results.
+An exec request counts as answered once a result has arrived, because some clients never close the stream of results.
 """
 
 from collections import deque
