@@ -7,7 +7,7 @@ import struct
 from typing import cast
 
 LINGER_TIMEOUT = 15.0
-"""Seconds that a closing connection may take to send its last bytes. The time restarts if the client has read data."""
+"""Seconds that a closing connection may take to send its last bytes. The time restarts if the client reads data."""
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """SO_LINGER with a timeout of zero: closing drops unsent data and sends RST."""
