@@ -60,7 +60,7 @@ class SimSettings(Value):
     """
 
     http1: bool = True
-    """Whether runs over HTTP/1.1 are accepted. If not, they are refused with status 464, as the real service does."""
+    """Whether runs over HTTP/1.1 are accepted. If not, they are refused with status 464, as used by the service."""
     http2_config: Literal[0, 1, 2, 3, 4] = 0
     """The HTTP/2 setting sent to clients: 1 and 3 forbid HTTP/2, 2 and 4 require it, 0 does neither."""
     agent_url: str = ""
