@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -15,9 +16,12 @@ from tests.each import each
 from tieline.app.build.application import build
 from tieline.app.config import Config, ConfigError, KeySettings, UpstreamSettings
 from tieline.app.config_file import ConfigFile, load_config
+from tieline.core.legs.access import ModelAccess
+from tieline.core.legs.routing import Router
 from tieline.frontends.guard import Guard, Keys, TokenBucket
 from tieline.frontends.http import AsgiCycle, Exchange
 from tieline.frontends.keys import OWN_KEY, NamedKey
+from tieline.frontends.profiles import Profile, Profiles
 from tieline.model.errors import GatewayError
 
 OWN = "gateway-key"
@@ -259,3 +263,43 @@ def test_a_key_cannot_be_configured_for_the_page_or_the_inbox(path: str) -> None
     text = f'[keys.robot]\nkey_env = "ROBOT"\npaths = ["/v1/chat/", "{path}"]\n'
     with pytest.raises(ConfigError, match=r"tieline\.toml:3: `keys\.robot\.paths`: .* must begin with one of /v1/"):
         load_config(ConfigFile(Path("tieline.toml"), text.encode()), {})
+
+
+async def test_every_message_on_a_websocket_and_every_choice_counts_against_the_rate() -> None:
+    async with client(limited=KeySettings(key_env="LIMITED", requests_per_minute=3)) as http:
+        url = f"ws://{http.base_url.netloc.decode()}/v1/responses"
+        async with connect(url, additional_headers={"x-api-key": "limited-key"}) as socket:
+            kinds = []
+            for _ in range(3):
+                await socket.send(json.dumps({"type": "response.create", "model": "quick", "input": "say hi"}))
+                while (event := json.loads(await socket.recv()))["type"] not in ("response.completed", "error"):
+                    pass
+                kinds.append((event["type"], event.get("status")))
+        assert kinds == [("response.completed", None), ("response.completed", None), ("error", 429)]
+    async with client(limited=KeySettings(key_env="LIMITED", requests_per_minute=3)) as http:
+        several = {"model": "quick", "messages": HELLO, "n": 4}
+        assert (await http.post("/v1/chat/completions", json=several)).status_code == 429
+
+
+def test_a_limited_key_does_not_reach_the_default_model_by_an_unknown_name() -> None:
+    backends: Any = {name: SimpleNamespace(name=name, reads_options=False) for name in ("demo", "up")}
+    router = Router(backends, aliases={"small": "demo/scripted"}, default="up/large")
+    router.add_models(["demo/scripted", "up/large"])
+    access = ModelAccess(("small", "mini-*"))
+    assert router.find("small", access).model == "scripted"
+    for name in ("small?", "small?mode=plan", "mini-unknown", "large", "up/large"):
+        with pytest.raises(GatewayError) as caught:
+            router.find(name, access)
+        assert caught.value.status == 403, name
+    assert router.find("anything", ModelAccess(("up/*",))).model == "large"
+
+
+def test_a_user_agent_does_not_give_a_named_key_the_tools_of_the_gateway() -> None:
+    profiles = Profiles([Profile(user_agent="script/*", tools=True)], has_named_keys=True)
+    asked = exchange(x_api_key="named-key", user_agent="script/1")
+    asked.client_key = NamedKey("named", "named-key")
+    assert profiles.of(asked).tools is False
+    asked.client_key = NamedKey("named", "named-key", tools=True)
+    assert profiles.of(asked).tools is True
+    asked.client_key = OWN_KEY
+    assert profiles.of(asked).tools is True

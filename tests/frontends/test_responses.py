@@ -525,3 +525,31 @@ async def test_a_copied_response_has_the_members_that_the_upstream_did_not_get(c
             assert event["response"]["id"] == streamed_answer.response["id"]
             assert event["response"]["previous_response_id"] == whole_answer["id"]
     assert client.stand.asked("res")[-1].json["store"] is False
+
+
+async def test_an_emoji_that_the_client_cut_in_half_does_not_spoil_the_request(client: Api) -> None:
+    body = b'{"model":"demo/scripted","input":"say a\\ud83d"}'
+    for path in ("/v1/responses", "/v1/responses/input_tokens"):
+        assert (await client.http.post(path, content=body)).status_code == 200
+
+
+async def test_a_number_beyond_all_bounds_is_the_clients_mistake(client: Api) -> None:
+    huge = "9" * 5000
+    call = f'{{"type":"local_shell_call","call_id":"c","status":"completed","action":{{"type":"exec","x":{huge}}}}}'
+    bodies = {
+        '"input":"hi","tools":[{"type":"mcp","server_label":"s","x":HUGE}]': 400,
+        f'"input":[{call}]': 400,
+        '"input":"hi","service_tier":HUGE': 200,
+    }
+    for text, status in bodies.items():
+        body = f'{{"model":"demo/scripted",{text.replace("HUGE", huge)}}}'
+        assert (await client.http.post("/v1/responses", content=body.encode())).status_code == status, text[:40]
+
+
+async def test_credentials_of_tools_are_neither_repeated_nor_stored(client: Api) -> None:
+    server = {"type": "mcp", "server_label": "s", "server_url": "http://127.0.0.1:1", "authorization": "SECRET-1"}
+    tools = [READ, {**server, "headers": {"x-key": "SECRET-2"}}]
+    created = await client.created(input="hi", tools=tools)
+    stored = (await client.get(f"/v1/responses/{created['id']}")).body
+    assert [tool["type"] for tool in stored["tools"]] == ["function", "mcp"]
+    assert "SECRET" not in json.dumps([created, stored])

@@ -13,6 +13,7 @@ from tieline.frontends.cursor_editor import (
     from_responses,
     has_conversation,
 )
+from tieline.frontends.guard import Guard
 from tieline.frontends.http import Exchange
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import ClientProtocol, Relay
@@ -38,9 +39,16 @@ class ChatFrontend:
     """Serves OpenAI's Chat Completions API."""
 
     def __init__(
-        self, relay: Relay, profiles: Profiles, conversations: ConversationCache, *, clock: Callable[[], float]
+        self,
+        relay: Relay,
+        profiles: Profiles,
+        conversations: ConversationCache,
+        guard: Guard,
+        *,
+        clock: Callable[[], float],
     ) -> None:
         self._relay = relay
+        self._guard = guard
         self._profiles = profiles
         self._conversations = conversations
         self._clock = clock
@@ -63,6 +71,7 @@ class ChatFrontend:
         options = self._options(request, profile, is_editor)
         request = _with_delivery(request, options)
         if "n" in request.extra and (number := choices(request)) > 1:
+            self._guard.count(exchange, number - 1)
             requests = [one_choice(request)] * number
             render = partial(render_choices, options=options)
             await self._relay.serve_several(exchange, requests, CHAT, render, profile)

@@ -147,6 +147,15 @@ class Guard:
         elif not public:
             self._keyless.check_headers(headers)
 
+    def count(self, exchange: Exchange, requests: int = 1) -> None:
+        """Count further requests of a client, beside the one that `check` counted.
+
+        Raise GatewayError if that exceeds the rate of the client's key.
+        """
+        if exchange.client_key is not None:
+            for _ in range(requests):
+                self._keys.count(exchange.client_key)
+
     async def check_user(self, connection: AcceptedConnection) -> None:
         """If the gateway has no key, raise GatewayError unless the user behind a connection may use it."""
         if self._keyless is None:

@@ -43,7 +43,7 @@ def build_http_app(
     `limit` is the maximum size of a request body in bytes. `page` is called with the endpoint of `/` and returns the
     routes of the web page, which take precedence over the others.
     """
-    chat = ChatFrontend(relay, profiles, gateway.conversations, clock=clock)
+    chat = ChatFrontend(relay, profiles, gateway.conversations, guard, clock=clock)
     messages = MessagesFrontend(relay, profiles, gateway)
     status = StatusFrontend(gateway)
     openai, anthropic_ = openai_chat.render_error, anthropic.render_error
@@ -96,7 +96,7 @@ def build_tunnel_app(
     It serves only the paths of Cursor's editor and `/healthz`.
     """
     openai = openai_chat.render_error
-    chat = ChatFrontend(relay, profiles, gateway.conversations, clock=clock)
+    chat = ChatFrontend(relay, profiles, gateway.conversations, guard, clock=clock)
     alive = Route(StatusFrontend(gateway).health, openai, keyed=False, public=True)
     return HttpApp(
         {**editor_routes(chat, ModelsFrontend(gateway, EDITOR_API_TYPES)), "/healthz": {"GET": alive, "HEAD": alive}},

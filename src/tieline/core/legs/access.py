@@ -20,14 +20,18 @@ class ModelAccess(NamedTuple):
     """Names of backends whose models are refused even if a pattern allows them."""
 
     def allows(self, name: str, backend: str, model: str) -> bool:
-        """Return whether a client may use `name`, which stands for `model` of `backend`. Ignore its options (`?…`)."""
-        return backend not in self.refused_backends and (self.matches(name) or self.matches(f"{backend}/{model}"))
+        """Return whether a client may use `name`, which stands for `model` of `backend`.
+
+        A name with options (`?…`) does not count, only the full name without them: the options could be made to match.
+        """
+        full_name = f"{backend}/{model.partition('?')[0]}"
+        is_allowed = ("?" not in name and self.matches(name)) or self.matches(full_name)
+        return is_allowed and backend not in self.refused_backends
 
     def matches(self, name: str) -> bool:
         """Return whether the patterns allow a name, regardless of the backend and model that it stands for."""
         if not self.allowed:
             return True
-        name = name.partition("?")[0]
         return len(name) <= MAX_MATCHED_NAME and any(fnmatchcase(name, pattern) for pattern in self.allowed)
 
     def refusal(self, name: str) -> GatewayError:

@@ -97,11 +97,20 @@ class Router:
             if access is not None and not access.matches(name):
                 raise access.refusal(name)
             raise GatewayError("not_found", self._unknown(name, access), param="model", code="model_not_found")
-        if access is not None:
-            asked = name if route.variant is None else route.variant.name
-            if not access.allows(asked, route.backend.name, route.model):
-                raise access.refusal(name)
+        if access is not None and not self._may_use(name, route, access):
+            raise access.refusal(name)
         return route
+
+    def _may_use(self, name: str, route: ModelRoute, access: ModelAccess) -> bool:
+        """Return whether a client may use the route of a name.
+
+        The default model answers any unknown name. So a name counts only if it names a model; otherwise the full name
+        of the default model must be allowed.
+        """
+        asked = name if route.variant is None else route.variant.name
+        full_name = f"{route.backend.name}/{route.model}"
+        is_named = self._by_full_name(asked) is not None or bool(self._target(asked))
+        return access.allows(asked if is_named else full_name, route.backend.name, route.model)
 
     def knows(self, name: str) -> bool:
         """Return whether there is a route for a name."""
@@ -141,16 +150,20 @@ class Router:
         return None
 
     def _expand(self, name: str) -> str:
+        """Return the full name for a name that is not one. Return an empty string if there is no default either."""
+        target = self._target(name)
+        if not target and self._default is not None and name and ("/" not in name or "*" in self._default):
+            return self._default.replace("*", name)
+        return target
+
+    def _target(self, name: str) -> str:
+        """Return the full name of an alias or a listed model. Return an empty string for any other name."""
         if name in self._aliases:
             return self._aliases[name].replace("*", name)
         for pattern, target in self._aliases.items():
             if fnmatchcase(name, pattern):
                 return target.replace("*", name)
-        if name in self._listed:
-            return self._listed[name]
-        if self._default is not None and name and ("/" not in name or "*" in self._default):
-            return self._default.replace("*", name)
-        return ""
+        return self._listed.get(name, "")
 
     def _unknown(self, name: str, access: ModelAccess | None) -> str:
         name = name if len(name) <= MAX_SHOWN_NAME else f"{name[:MAX_SHOWN_NAME]}…"
@@ -167,4 +180,4 @@ class Router:
 
     def _is_allowed(self, name: str, access: ModelAccess) -> bool:
         route = self._look_up(name)
-        return route is not None and access.allows(name, route.backend.name, route.model)
+        return route is not None and self._may_use(name, route, access)

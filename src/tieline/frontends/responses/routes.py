@@ -55,7 +55,7 @@ def responses_routes(
     background = BackgroundResponses(gateway, creator, history, tasks, keep_alive=keep_alive)
     responses = ResponsesFrontend(relay, profiles, gateway, creator, history, background, owners)
     stored = ConversationsFrontend(conversations, owners)
-    socket = ResponsesSocket(profiles, creator, owners, keep_alive=keep_alive)
+    socket = ResponsesSocket(profiles, creator, owners, guard, keep_alive=keep_alive)
     return {
         "/v1/responses": {
             "POST": Route(responses.create, render_error),

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from tieline.core.legs.leg import INTERNAL_ERROR
 from tieline.frontends.bodies import COUNT_ABOVE, check_values
+from tieline.frontends.guard import Guard
 from tieline.frontends.http import RETRY_AFTER, Exchange, WebSocket
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import STOPPING, client_of, selecting
@@ -27,7 +28,7 @@ from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import BadRequest, GatewayError, LegFailed
 from tieline.model.events import Batch, Event, Failed, Finished, Started, StopReason, Usage
 from tieline.wire.openai_responses.frames import error_frame, events_in, with_stream_id
-from tieline.wire.shared.json import parse
+from tieline.wire.shared.json import parse, replace_lone_surrogates
 
 log = logging.getLogger("tieline")
 
@@ -68,12 +69,14 @@ class ResponsesSocket:
         profiles: Profiles,
         creator: ResponseCreator,
         owners: Owners,
+        guard: Guard,
         *,
         keep_alive: float = 15.0,
     ) -> None:
         self._profiles = profiles
         self._creator = creator
         self._owners = owners
+        self._guard = guard
         self._keep_alive = keep_alive
         self._numbers = count()
         self._latest: BoundedCache[LaneKey, RememberedResponse] = BoundedCache(
@@ -91,6 +94,7 @@ class ResponsesSocket:
                 self._creator,
                 profile,
                 _Memory(self._latest, next(self._numbers)),
+                self._guard,
                 owner=self._owners.of(exchange),
                 keep_alive=self._keep_alive,
                 tasks=tasks,
@@ -142,6 +146,7 @@ class _Session:
         creator: ResponseCreator,
         profile: Profile,
         memory: _Memory,
+        guard: Guard,
         *,
         owner: str,
         keep_alive: float,
@@ -152,6 +157,7 @@ class _Session:
         self._creator = creator
         self._profile = profile
         self._memory = memory
+        self._guard = guard
         self._owner = owner
         self._keep_alive = keep_alive
         self._tasks = tasks
@@ -163,8 +169,9 @@ class _Session:
         try:
             if len(message) > COUNT_ABOVE:
                 await check_values([message])
-            head = parse(_MESSAGE, message)
+            head = _head_of(message)
             stream_id = head.stream_id
+            self._guard.count(self._exchange)
             self._queue(head, message)
         except GatewayError as error:
             await self._send_error(error, stream_id)
@@ -223,13 +230,18 @@ class _Session:
 
     async def _answer(self, lane: _Lane, message: bytes) -> None:
         running = sum(other.task is not None for other in self._lanes.values())
+        if running > MAX_RUNNING:
+            await self._send_error(_limit(f"more than {MAX_RUNNING} requests run on this connection"), lane.stream_id)
+            return
         try:
-            if running > MAX_RUNNING:
-                raise _limit(f"more than {MAX_RUNNING} requests run on this connection")
             contexts = self._memory.contexts(list(self._lanes))
             creation = await self._creator.prepare(self._owner, message, self._profile, contexts)
         except GatewayError as error:
             await self._send_error(error, lane.stream_id)
+            return
+        except Exception:
+            log.exception("a request on a WebSocket could not be prepared")
+            await self._send_error(INTERNAL_ERROR, lane.stream_id)
             return
         writer = self._creator.writer(creation)
         sender = _Sender(self._socket, lane.stream_id, writer)
@@ -318,6 +330,13 @@ class _Sender:
         self._sent += 1
         async with self._order:
             await self._socket.send(*events)
+
+
+def _head_of(message: bytes) -> _Message:
+    try:
+        return parse(_MESSAGE, message)
+    except BadRequest:
+        return parse(_MESSAGE, replace_lone_surrogates(message))
 
 
 def _warm_up(creation: Creation) -> Batch:

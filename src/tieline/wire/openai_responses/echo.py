@@ -13,7 +13,6 @@ from msgspec import Raw
 from tieline.wire.openai_responses.parse import ENCRYPTED
 from tieline.wire.shared.json import encode
 
-_ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _LIST = msgspec.json.Decoder(list[Raw])
 _NULL = Raw(b"null")
@@ -44,6 +43,8 @@ _DEFAULTS: dict[str, Any] = {
 }
 _FUNCTION = {"description": None, "parameters": None, "strict": True}
 _SCHEMA = {"description": None, "strict": False}
+_SECRET = ("authorization", "headers")
+"""Members of MCP tools with credentials. They are not repeated, because responses are stored."""
 _OPTIONAL = ("prompt", "prompt_cache_retention")
 """Members that the response repeats only if the request has them."""
 
@@ -59,18 +60,17 @@ def echo_of(fields: Mapping[str, Raw]) -> bytes:
         echo["reasoning"] = {**_DEFAULTS["reasoning"], **_members(given["reasoning"])}
     if "text" in given:
         echo["text"] = _text(given["text"])
-    if "service_tier" in given and _ANY.decode(given["service_tier"]) == "auto":
+    if given.get("service_tier") == Raw(b'"auto"'):
         echo["service_tier"] = "default"
     if "conversation" in given:
-        conversation = _ANY.decode(given["conversation"])
-        echo["conversation"] = {"id": conversation} if isinstance(conversation, str) else conversation
+        conversation = given["conversation"]
+        echo["conversation"] = {"id": conversation} if bytes(conversation).startswith(b'"') else conversation
     return encode(echo)[1:-1]
 
 
 def wants_encrypted(fields: Mapping[str, Raw]) -> bool:
     """Return whether a client asks for the `encrypted_content` of reasoning items."""
-    include = _ANY.decode(fields.get("include", _NULL))
-    return isinstance(include, list) and ENCRYPTED in include
+    return encode(ENCRYPTED) in bytes(fields.get("include", _NULL))
 
 
 def _tools(raw: Raw) -> list[Any]:
@@ -79,7 +79,13 @@ def _tools(raw: Raw) -> list[Any]:
 
 def _tool(raw: Raw) -> Any:
     members = _members(raw)
-    return {**_FUNCTION, **members} if members.get("type") == Raw(b'"function"') else raw
+    match bytes(members.get("type", b"")):
+        case b'"function"':
+            return {**_FUNCTION, **members}
+        case b'"mcp"':
+            return {name: value for name, value in members.items() if name not in _SECRET}
+        case _:
+            return raw
 
 
 def _text(raw: Raw) -> dict[str, Any]:

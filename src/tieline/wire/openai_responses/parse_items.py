@@ -24,10 +24,11 @@ from tieline.wire.openai_responses.reasoning import is_envelope, read_thinking
 from tieline.wire.openai_responses.schema import PROTOCOL, ItemShape, SummaryShape
 from tieline.wire.shared.conversations import ConversationCache, grouped, parsed_weight
 from tieline.wire.shared.fields import bad
-from tieline.wire.shared.json import decode_any, encode, parse
+from tieline.wire.shared.json import encode, parse
 from tieline.wire.shared.results import match_results
 from tieline.wire.shared.unsupported import AT, within
 
+_ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _ITEM = msgspec.json.Decoder(ItemShape)
 _TEXTS = msgspec.json.Decoder(list[SummaryShape])
 _ROLES: dict[str | None, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
@@ -221,7 +222,7 @@ def _client_call(shape: ItemShape, kind: str, text: bytes) -> ParsedItem:
     fields = getattr(shape, CLIENT_TOOLS[tool].field)
     if fields is None:
         raise bad(CLIENT_TOOLS[tool].field, "an object")
-    arguments = arguments_of(tool, decode_any(encode(fields)))
+    arguments = arguments_of(tool, parse(_ANY, encode(fields), CLIENT_TOOLS[tool].field))
     call = ToolCall(id=shape.call_id or shape.id or "", name=tool, arguments=arguments, meta=_meta(shape, type=kind))
     return ParsedItem("assistant", (call,), source=text)
 
@@ -232,7 +233,7 @@ def _client_output(shape: ItemShape, kind: str, text: bytes) -> ParsedItem:
     added = read_tools(shape.tools, "tools", inline=True) if shape.tools else ()
     if tool == "tool_search" and shape.execution == "server":
         return _other(shape, kind, text)._replace(tools=added)
-    words, is_error = output_text(tool, decode_any(text))
+    words, is_error = output_text(tool, parse(_ANY, text))
     result = ToolResult(
         call_id=shape.call_id or shape.id or "",
         content=(Text(text=words),) if words else (),

@@ -20,8 +20,9 @@ from tieline.wire.openai_responses.schema import PROTOCOL, AllowedTool, ChoiceSh
 from tieline.wire.shared.conversations import ConversationCache, cached
 from tieline.wire.shared.fields import bad
 from tieline.wire.shared.freeform import flat_format
-from tieline.wire.shared.json import decode_any, parse
+from tieline.wire.shared.json import parse
 
+_ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _RAWS = msgspec.json.Decoder(list[Raw] | None)
 _TOOL = msgspec.json.Decoder(ToolShape)
 _OTHER_FIELDS = ("output_schema", "allowed_callers")
@@ -90,7 +91,7 @@ def _spec(shape: ToolShape, raw: Raw, namespace: str | None) -> ToolSpec:
         case _ if shape.name and shape.parameters:
             return _function(shape, raw, namespace, "")  # some editors send functions under other types
         case kind:
-            return _typed(kind, shape, decode_any(raw))
+            return _typed(kind, shape, parse(_ANY, raw))
 
 
 def _function(shape: ToolShape, raw: Raw, namespace: str | None, below: str) -> ToolSpec:
@@ -104,7 +105,7 @@ def _function(shape: ToolShape, raw: Raw, namespace: str | None, below: str) -> 
         raise bad(f"{below}{field}", "a JSON schema object")
     own = _own(shape, namespace)
     if any(b'"%b"' % name.encode() in bytes(raw) for name in _OTHER_FIELDS):
-        whole = decode_any(raw)
+        whole = parse(_ANY, raw)
         own |= {name: whole[name] for name in _OTHER_FIELDS if whole.get(name) is not None}
     return ToolSpec(
         name=flat_name(namespace, shape.name),

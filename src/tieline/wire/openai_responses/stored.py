@@ -18,7 +18,7 @@ from tieline.model.events import Failed
 from tieline.wire.openai_responses.compaction import KINDS, TRIGGER, opened
 from tieline.wire.openai_responses.errors import failed_error
 from tieline.wire.openai_responses.parse import parse_request
-from tieline.wire.shared.json import encode, parse, parse_object
+from tieline.wire.shared.json import encode, parse, parse_object, replace_lone_surrogates
 
 _PREFIXES = {
     "message": "msg",
@@ -83,10 +83,14 @@ class CreateRequest:
 
     def __init__(self, body: bytes) -> None:
         """Parse the fields about stored responses. Raise BadRequest with the path of the field if one is invalid."""
+        try:
+            shape = parse(_CREATE, body)
+        except BadRequest:
+            body = replace_lone_surrogates(body)
+            shape = parse(_CREATE, body)
+        self.body = body
         self.fields = parse_object(body)
         """The top-level fields of the request, not decoded."""
-        shape = parse(_CREATE, body)
-        self.body = body
         self.model = shape.model or ""
         self.stream = bool(shape.stream)
         self.is_stored = shape.store is not False
