@@ -1,5 +1,6 @@
 """OpenAI's Responses API: responses over HTTP and WebSocket, stored responses, conversations, compaction.
 
-`creation` prepares a request, whichever way it arrives; `endpoint` answers over HTTP, `socket` over a WebSocket,
-`background` without a connection. `history` and `conversations` have what is stored; `compacting` answers on a summary.
+`creation` prepares every request. `endpoint` answers over HTTP, `socket` over a WebSocket, and `background` without an
+open connection. `history` holds the stored responses, `conversations` the stored conversations. `compacting` answers a
+long conversation from a summary of it.
 """

@@ -1,7 +1,7 @@
-"""Background responses: created without a connection, polled or followed by their id.
+"""Background responses. They are created even if the client disconnects; it polls or follows a response by its id.
 
-A response is stored when it begins and again when it ends. Its events are kept in memory, so that a client can follow
-it from any point: while it is being created, and for some time afterwards.
+A response is stored when it begins and again when it ends. Its events are kept in memory while
+it is being created and for some time afterwards, so that a client can follow them from any point.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ log = logging.getLogger("tieline")
 
 MAX_RUNNING = 32
 MAX_LOG = 8 * 1024 * 1024
-"""Bytes of events of one response that are kept."""
+"""Maximum total size, in bytes, of the events that are kept for one response."""
 KEPT_LOGS = 64
 KEPT_BYTES = 32 * 1024 * 1024
 MAX_SEQUENCE = 10**9
 CANCEL_TIMEOUT = 10.0
-"""Seconds that a response may take to end after it was cancelled."""
+"""Maximum number of seconds to wait for a cancelled response to end."""
 
 _CANCELLED = Failed(kind="cancelled", status=499, message="The response was cancelled.")
 _LOST = Failed(kind="internal", status=500, message="The gateway was restarted while this response was being created.")
@@ -57,37 +57,43 @@ _NUMBER = msgspec.json.Decoder(_Numbered)
 
 
 class RunningResponse:
-    """A background response, its events so far, and the task that creates it."""
+    """A background response, the events written for it, and the task that creates it.
+
+    It is also kept for some time after the response has ended.
+    """
 
     def __init__(self, owner: str, response_id: str, snapshot: bytes) -> None:
         self.key = owner, response_id
         self.snapshot = snapshot
-        """The response as it is now, as JSON."""
+        """The current state of the response as JSON."""
         self.events: list[bytes] = []
-        """The events, as the JSON of each."""
+        """The events that were written for the response, each as JSON."""
         self.size = 0
         self.is_over = False
         self.is_cancelled = False
-        """Whether a client has cancelled it."""
+        """Whether the client has cancelled the response."""
         self.is_removed = False
-        """Whether a client has removed it: it must not be stored when it ends."""
+        """Whether the client has removed the response. If so, it must not be stored when it ends."""
         self.task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
     def add(self, events: list[bytes]) -> None:
-        """Add events. If there are too many of them, only the last one of the response is added."""
+        """Add events. Once their total size exceeds MAX_LOG, drop all of them except the last event of the response."""
         self.size += sum(map(len, events))
         self.events += events if self.size <= MAX_LOG else events[-1:] if self.is_over else []
         self._changed.set()
         self._changed = asyncio.Event()
 
     def finish(self, response: bytes) -> None:
-        """Mark the response as complete. Its last events are added afterwards."""
+        """Mark the response as complete. The caller adds its last events afterwards."""
         self.snapshot = response
         self.is_over = True
 
     async def after(self, number: int, keep_alive: float) -> AsyncGenerator[bytes, None]:
-        """Yield the events after a sequence number, as they come; an empty one after `keep_alive` silent seconds."""
+        """Yield the events after the sequence number `number`, as they arrive.
+
+        After each `keep_alive` seconds without an event, yield an empty one.
+        """
         place = 0
         while True:
             while place < len(self.events):
@@ -126,7 +132,7 @@ class BackgroundResponses:
         self._ended: BoundedCache[tuple[str, str], RunningResponse] = BoundedCache(KEPT_LOGS, max_weight=KEPT_BYTES)
 
     async def start(self, exchange: Exchange, creation: Creation, client: LegClient) -> None:
-        """Begin to create a response; answer at once, with its events if the client wants to stream them."""
+        """Start the task that creates a response. Answer at once, with its events if the client streams, or its state."""
         try:
             running = self._begun(creation)
         except BaseException:
@@ -141,7 +147,7 @@ class BackgroundResponses:
             await exchange.respond(200, running.snapshot)
 
     async def get(self, owner: str, response_id: str) -> StoredResponse:
-        """Return a response as it is now, from the background or not. Raise GatewayError if it is not stored."""
+        """Return the current state of any stored response. Raise GatewayError if it is not stored."""
         stored = await self._history.get(owner, response_id)
         if stored is None:
             raise response_not_found(response_id)
@@ -153,7 +159,7 @@ class BackgroundResponses:
         return stored
 
     async def follow(self, exchange: Exchange, owner: str, response_id: str) -> None:
-        """Stream the events of a background response, after the sequence number in `starting_after`."""
+        """Stream the events of a background response after the number in the query parameter `starting_after`."""
         after = number_in(exchange, "starting_after", -1, 0, MAX_SEQUENCE)
         running = self._running.get((owner, response_id)) or self._ended.get((owner, response_id))
         if running is None:
@@ -171,7 +177,7 @@ class BackgroundResponses:
             await asyncio.wait([running.task], timeout=CANCEL_TIMEOUT)
 
     async def remove(self, owner: str, response_id: str) -> bool:
-        """Remove a stored response; cancel it if it is still being created. Return False if there is none."""
+        """Cancel a response if it is still being created, and remove it from the store. Return False if it is not stored."""
         running = self._running.get((owner, response_id))
         if running is not None:
             running.is_removed = True
@@ -180,7 +186,7 @@ class BackgroundResponses:
         return await self._history.remove(owner, response_id)
 
     def _begun(self, creation: Creation) -> RunningResponse:
-        """Register and store a response. Raise GatewayError if there are too many, or if it is too large."""
+        """Register and store a new response. Raise GatewayError if too many are being created or it is too large."""
         if len(self._running) >= MAX_RUNNING:
             message = f"{MAX_RUNNING} background responses are being created; try again when some have ended."
             raise GatewayError("rate_limited", message, retry_after=10)
@@ -195,7 +201,7 @@ class BackgroundResponses:
         return running
 
     async def _create(self, running: RunningResponse, creation: Creation, client: LegClient) -> None:
-        """Create a response. It is stored when it ends, also if it fails or is cancelled."""
+        """Create a response and store it when it ends, even if it fails or is cancelled."""
         writer = wire.ResponseWriter(creation.options)
         running.add(events_in(writer.keep_alive()))
         running.snapshot = with_status(running.snapshot, "in_progress")
@@ -216,7 +222,7 @@ class BackgroundResponses:
     def _break_off(
         self, running: RunningResponse, creation: Creation, writer: wire.ResponseWriter, failed: Failed
     ) -> None:
-        """End a response that is not complete, with what there is of its answer."""
+        """End a response with `failed`, unless it is complete. Keep the part of the answer that was received."""
         if running.is_over:
             return
         *events, last = events_in(writer.write(failed))
@@ -230,7 +236,7 @@ class BackgroundResponses:
             self._creator.finished(creation, response)
 
     def _end(self, running: RunningResponse, creation: Creation) -> None:
-        """Clean up after the task of a response, even if that was cancelled before it began."""
+        """Clean up when the task of a response has ended, even if the task was cancelled before it began."""
         if not running.is_over:
             failed = _CANCELLED if running.is_cancelled else STOPPING
             self._break_off(running, creation, wire.ResponseWriter(creation.options), failed)
@@ -241,7 +247,7 @@ class BackgroundResponses:
             self._ended.put(running.key, running, running.size)
 
     async def _stream(self, exchange: Exchange, running: RunningResponse, after: int) -> None:
-        """Send the events of a response after a sequence number, until the response is complete."""
+        """Send the events of a response after the sequence number `after`, until the response is complete."""
         await send_events(exchange, self._tasks, _server_sent(running.after(after, self._keep_alive)))
 
 

@@ -1,4 +1,4 @@
-"""Server-side compaction: a request whose conversation has become too long is answered on a summary of it."""
+"""Server-side compaction: if a conversation has become too long, answer the request from a summary of it."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -26,9 +26,10 @@ from tieline.wire.shared.json import encode
 
 
 class CompactingLeg:
-    """Two legs that look like one: the first writes a summary, which the client gets as an item, the second answers.
+    """Two legs that look like one to the client: the first summarises the conversation, the second answers from that.
 
-    If there is no summary, the whole conversation is answered.
+    The client receives the summary as an item before the answer. If the first leg yields no summary, the second leg
+    answers the whole conversation.
     """
 
     def __init__(self, gateway: Gateway, request: Request, client: LegClient, item_id: str) -> None:
@@ -37,12 +38,12 @@ class CompactingLeg:
         self._client = client
         self._item_id = item_id
         self._leg: WatchedLeg | None = None
-        """The leg in progress."""
+        """The current leg: the one that summarises, then the one that answers."""
         self._batches = self._run()
 
     @property
     def dropped(self) -> Sequence[str]:
-        """The names of everything that could not be translated so far."""
+        """The names of the content that could not be translated in the current leg."""
         return () if self._leg is None else self._leg.dropped
 
     def __aiter__(self) -> Self:
@@ -72,7 +73,10 @@ class CompactingLeg:
                 yield batch if first is None else [one for event in batch for one in _following(event, first, usage)]
 
     async def _summary(self) -> tuple[str, Usage]:
-        """Return a summary of the conversation, and what it has cost; an empty one if the model wrote none."""
+        """Let the model summarise the conversation. Return the summary and the tokens used for it.
+
+        The summary is empty if the leg failed or the model wrote no text.
+        """
         request = summary_request(self._request)
         request = replace(request, stream=True, sampling=replace(request.sampling, max_tokens=None))
         # The model is to write, not to work: it gets no tools of the gateway.
@@ -93,7 +97,10 @@ class CompactingLeg:
 
 
 def _following(event: Event, first: Foreign, before: Usage) -> Sequence[Event]:
-    """Return an event of the answer as it follows the item with the summary; `before` is what that has cost."""
+    """Return the events to send for an event of the answer, adapted to the summary item `first` before the answer.
+
+    `before` is the token usage of the summary, which is added to that of the answer.
+    """
     match event:
         case Started():
             return event, PartStart(index=0, part=first), PartEnd(index=0, part=first)

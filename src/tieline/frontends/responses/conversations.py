@@ -1,4 +1,4 @@
-"""Conversations at `/v1/conversations`: lists of items that requests can continue by the id of the conversation."""
+"""Conversations at `/v1/conversations`: stored lists of items. A request continues a conversation by its id."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ from tieline.wire.shared.json import encode, parse
 log = logging.getLogger("tieline")
 
 MAX_ADDED = 20
-"""Items that one request may add."""
+"""Maximum number of items that one request may add to a conversation."""
 MAX_METADATA = 16
 
 
@@ -57,7 +57,7 @@ class Claim(NamedTuple):
 
 
 class Conversations:
-    """The stored conversations of all clients. `owner` identifies the client; no client sees those of another."""
+    """The stored conversations of all clients. A client (`owner`) can access only its own."""
 
     def __init__(
         self, archive: Archive, mint: Callable[[str], str], clock: Callable[[], float], *, is_storing: bool = True
@@ -68,7 +68,7 @@ class Conversations:
         self._clock = clock
         self._claims: dict[tuple[str, str], Claim] = {}
         self._changing = asyncio.Lock()
-        """Held from reading a conversation to storing the change."""
+        """Held while a conversation is read, changed and stored, so that concurrent changes are not lost."""
 
     async def get(self, owner: str, conversation_id: str) -> StoredConversation:
         """Return a conversation. Raise GatewayError if it is not stored."""
@@ -81,7 +81,7 @@ class Conversations:
         return read_conversation(data)
 
     def create(self, owner: str, changes: bytes) -> tuple[str, StoredConversation]:
-        """Store a new conversation; return its id and the conversation."""
+        """Create and store a conversation from the body `changes`. Return its id and the conversation."""
         if not self._is_storing:
             message = "This gateway stores no conversations: `store` under [responses] is off in its configuration."
             raise BadRequest(message)
@@ -93,7 +93,7 @@ class Conversations:
         return conversation_id, conversation
 
     async def update(self, owner: str, conversation_id: str, changes: bytes) -> StoredConversation:
-        """Replace the metadata of a conversation."""
+        """Replace the metadata of a conversation with that in the body `changes`. Return the conversation."""
         wanted = _changes(changes)
         async with self._changing:
             conversation = await self.get(owner, conversation_id)
@@ -102,7 +102,7 @@ class Conversations:
         return conversation
 
     async def add(self, owner: str, conversation_id: str, changes: bytes) -> list[Raw]:
-        """Append items; return them with their ids."""
+        """Append the items in the body `changes` to a conversation. Return these items with their ids."""
         wanted = _changes(changes).items
         if not wanted:
             raise BadRequest("`items`: expected an array of at least one item", "items")
@@ -113,7 +113,7 @@ class Conversations:
         return added
 
     async def remove_item(self, owner: str, conversation_id: str, removed: str) -> StoredConversation:
-        """Remove one item."""
+        """Remove the item with the id `removed` from a conversation. Return the conversation."""
         async with self._changing:
             conversation = await self.get(owner, conversation_id)
             kept = [item for item in conversation.items if item_id(item) != removed]
@@ -130,9 +130,9 @@ class Conversations:
             raise conversation_not_found(conversation_id)
 
     async def claim(self, owner: str, conversation_id: str) -> "Claim":
-        """Reserve a conversation for one response: a second one at the same time would not see the first.
+        """Reserve a conversation for one response. A second, concurrent response would not see the first one.
 
-        Raise GatewayError if it is reserved already, not stored, or full.
+        Raise GatewayError if the conversation is already reserved, not stored, or too large to be continued.
         """
         async with self._changing:
             conversation = await self.get(owner, conversation_id)
@@ -150,9 +150,9 @@ class Conversations:
         return claim
 
     def complete(self, claim: "Claim", items: Sequence[Raw]) -> None:
-        """Append the items of the response that a conversation was reserved for, and release it.
+        """Release a conversation, and append the input and output items of the response that it was reserved for.
 
-        If the conversation is then too large, it cannot be continued: that would be without this response.
+        If it would be too large with these items, it stays without them and can no longer be continued.
         """
         if self._claims.get((claim.owner, claim.id)) is not claim:
             return
@@ -160,12 +160,12 @@ class Conversations:
         try:
             self._append(claim.owner, claim.id, claim.conversation, items)
         except GatewayError as error:
-            log.warning("%s: %s", claim.id, error.message)
+            log.warning("cannot add a response to %s: %s", claim.id, error.message)
             claim.conversation.is_full = True
             self._put(claim.owner, claim.id, claim.conversation)
 
     def release(self, claim: "Claim") -> None:
-        """Allow the next response in a conversation. Does nothing if it was released before."""
+        """Release a reserved conversation for the next response. Do nothing if it was released before."""
         if self._claims.get((claim.owner, claim.id)) is claim:
             del self._claims[claim.owner, claim.id]
 

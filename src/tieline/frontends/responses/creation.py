@@ -1,7 +1,7 @@
 """Prepare requests that create a response, and store the response when it is complete.
 
-The same for HTTP, WebSocket and background: a request that continues a stored response or a conversation gets its whole
-history, one that asks for a compaction becomes a request for a summary.
+HTTP, WebSocket and background requests are prepared in the same way. If a request continues a stored response or a
+conversation, the whole history is inserted. If it asks for a compaction, it becomes a request for a summary.
 """
 
 import logging
@@ -44,11 +44,11 @@ class Creation(NamedTuple):
     request: Request
     options: wire.Options
     context: Context
-    """The conversation before the request."""
+    """The conversation that the request continues."""
     items: Sequence[Raw] | None
-    """The new items; None if they are all of the input, and the input was not changed."""
+    """The new items, with references resolved; None if they are exactly the input items in the body."""
     claim: Claim | None = None
-    """The conversation that the response will be added to."""
+    """The reserved conversation to which the response will be added; None if there is none."""
 
     @property
     def size(self) -> int:
@@ -56,7 +56,7 @@ class Creation(NamedTuple):
         return self.context.size + len(self.create.body)
 
     def input(self) -> Sequence[Raw]:
-        """Return the items that the response answers."""
+        """Return the new items that the response answers, without the history."""
         return self.create.items() if self.items is None else self.items
 
 
@@ -78,7 +78,7 @@ class ResponseCreator:
         self._conversations = conversations
         self._clock = clock
         self.mint = mint
-        """Makes a random id with a prefix."""
+        """Returns a new random id with the given prefix."""
         self._is_storing = is_storing
 
     async def prepare(
@@ -90,11 +90,11 @@ class ResponseCreator:
         *,
         claims: bool = True,
     ) -> Creation:
-        """Return a request with its whole history. `contexts` are unstored responses that it may continue, by id.
+        """Parse a request and insert the history that it continues.
 
-        `claims` reserves the conversation that the response will be added to.
-        Raise GatewayError if the request is invalid, or if it refers to something that is not stored. Each creation
-        must be ended with `release`.
+        `contexts` are conversations that need not be stored, by the id of their last response. If `claims` is true,
+        reserve the conversation to which the response will be added. The caller must end each creation with
+        `release`. Raise GatewayError if the request is invalid or refers to an object that is not stored.
         """
         create = CreateRequest(body)
         if create.is_background and not self._is_storing:
@@ -114,11 +114,11 @@ class ResponseCreator:
             raise
 
     def begun(self, creation: Creation, response: bytes) -> bool:
-        """Store a response that has only begun. Return False if it is too large."""
+        """Store a response that has just begun. Return False if it is too large."""
         return self._store(creation, self._stored(creation, response))
 
     def finished(self, creation: Creation, response: bytes) -> None:
-        """Store a complete response, if it is to be stored, and add it to its conversation."""
+        """Store a complete response if the client wants it stored, and add it to its conversation, if there is one."""
         claim = creation.claim
         if not self._is_stored(creation) and claim is None:
             return
@@ -138,7 +138,7 @@ class ResponseCreator:
         return self._history.store(creation.owner, stored)
 
     async def open(self, creation: Creation, request: Request, client: LegClient) -> ServedLeg:
-        """Return the leg that answers a request. `request` is that of the creation, possibly with other settings."""
+        """Return the leg that answers a creation. `request` is its request, possibly with changed settings."""
         threshold, options = creation.create.compact_threshold, creation.options
         if options.compaction:
             client = replace(client, gets_tools=False)  # the model is to write a summary, not to work
@@ -148,12 +148,12 @@ class ResponseCreator:
         return await self._gateway.open(request, client)
 
     def release(self, creation: Creation) -> None:
-        """Allow the next response in the conversation of a request, however the request ended."""
+        """Release the conversation that was reserved for a request, if any. Call this however the request ends."""
         if creation.claim is not None:
             self._conversations.release(creation.claim)
 
     def writer(self, creation: Creation) -> "StoringWriter":
-        """Return the writer of a streamed response, which is stored before the client receives its end."""
+        """Return a writer for a streamed response. It stores the response before the client receives the last event."""
         return StoringWriter(wire.ResponseWriter(creation.options), lambda response: self.finished(creation, response))
 
     async def _prepared(self, owner: str, create: CreateRequest, profile: Profile, context: Context) -> Creation:
@@ -212,7 +212,7 @@ class ResponseCreator:
 
 
 def _own_members(response_id: str, create: CreateRequest, *, is_stored: bool) -> dict[str, Raw]:
-    """Return the members of a response that no upstream can know, because it does not get these fields."""
+    """Return the fields of a response that the gateway sets itself, because upstreams do not receive them."""
     members: dict[str, Any] = {
         "id": response_id,
         "store": is_stored,
@@ -225,12 +225,15 @@ def _own_members(response_id: str, create: CreateRequest, *, is_stored: bool) ->
 
 
 def context_after(creation: Creation, response: bytes) -> Context:
-    """Return the conversation including the response to a request."""
+    """Return the conversation after a request, including the response to it."""
     return continued(creation.context, creation.input(), response)
 
 
 class StoringWriter:
-    """Writes a response as server-sent events. It calls `finished` with the whole response before the end is sent."""
+    """Writes a response as server-sent events.
+
+    `finished` is called once with the complete response, before its last event is returned.
+    """
 
     def __init__(self, writer: wire.ResponseWriter, finished: Callable[[bytes], None]) -> None:
         self._writer = writer
@@ -238,7 +241,7 @@ class StoringWriter:
 
     @property
     def response(self) -> bytes:
-        """The complete response as JSON, once it has ended."""
+        """The complete response as JSON; empty until the response has ended."""
         return self._writer.response
 
     def write(self, event: Event) -> bytes:

@@ -1,4 +1,4 @@
-"""OpenAI's Responses at `POST /v1/responses`, and the stored responses below that path."""
+"""OpenAI's Responses API over HTTP: `POST /v1/responses`, and the stored responses below that path."""
 
 from collections.abc import Callable
 from functools import partial
@@ -56,7 +56,7 @@ class ResponsesFrontend:
         self._owners = owners
 
     async def create(self, exchange: Exchange) -> None:
-        """Create a response: whole, streamed, or in the background."""
+        """Create a response, and send it whole or streamed, or create it in the background."""
         creation = await self._prepared(exchange, await exchange.body())
         if not creation.create.generates:
             self._creator.release(creation)
@@ -73,7 +73,7 @@ class ResponsesFrontend:
             self._creator.release(creation)
 
     async def get(self, exchange: Exchange) -> None:
-        """Respond with a stored response or its events, or with a page of the items it answered."""
+        """Respond with a stored response, a stream of its events, or a page of the items that it answered."""
         owner, path = self._owners.of(exchange), path_below(exchange, "responses")
         match path:
             case [response_id] if query_of(exchange).get("stream") == ["true"]:
@@ -89,7 +89,7 @@ class ResponsesFrontend:
                 raise nothing_there(exchange)
 
     async def delete(self, exchange: Exchange) -> None:
-        """Remove a stored response. One that is still being created is cancelled first."""
+        """Remove a stored response. If it is still being created, cancel it first."""
         owner, (response_id, *below) = self._owners.of(exchange), path_below(exchange, "responses")
         if below:
             raise nothing_there(exchange)
@@ -98,7 +98,7 @@ class ResponsesFrontend:
         await exchange.respond(200, render_deleted(response_id, "response"))
 
     async def post(self, exchange: Exchange) -> None:
-        """Serve the actions below `/v1/responses`: compact, input_tokens, and cancel for one response."""
+        """Serve the paths `compact`, `input_tokens` and `<id>/cancel` below `/v1/responses`."""
         match path_below(exchange, "responses"):
             case ["compact"]:
                 await self._compact(exchange)
@@ -123,14 +123,14 @@ class ResponsesFrontend:
         writer: Callable[[], Writer],
         render: Callable[[Reply, wire.Options], bytes],
     ) -> None:
-        """Answer a request with a leg of the gateway."""
+        """Answer a prepared request with a leg, using this `writer` if it is streamed, otherwise `render`."""
         protocol = replace(RESPONSES, writer=lambda _: writer(), render=render)
         profile, open_leg = self._profile(exchange), partial(self._creator.open, creation)
         exchange.size = creation.size
         await self._relay.serve(exchange, creation.request, protocol, creation.options, profile, open_leg)
 
     async def _compact(self, exchange: Exchange) -> None:
-        """Respond with the conversation compacted: the messages of the user, and a summary in place of all items."""
+        """Respond with the compacted conversation: the messages of the user, and a summary of all items."""
         creation = await self._prepared(exchange, await exchange.body(), claims=False)
         options = replace(creation.options, compaction=True)
         request = replace(wire.summary_request(creation.request), stream=False)
@@ -140,14 +140,14 @@ class ResponsesFrontend:
         await self._serve(exchange, summary, partial(wire.ResponseWriter, options), render)
 
     async def _count(self, exchange: Exchange) -> None:
-        """Respond with the number of tokens of a request; a header says whether it is an estimate."""
+        """Respond with the number of input tokens of a request. A response header says whether it is an estimate."""
         creation = await self._prepared(exchange, await exchange.body(), claims=False)
         count = await self._gateway.count(creation.request, exchange.access)
         source = b"estimated" if count.is_estimated else b"upstream"
         await exchange.respond(200, render_input_tokens(count.tokens), headers=[(b"x-tieline-token-count", source)])
 
     async def _cancel(self, exchange: Exchange, response_id: str) -> None:
-        """Cancel a background response, and respond with it. Cancelling a finished one changes nothing."""
+        """Cancel a background response, unless it has already ended. Respond with its state."""
         owner = self._owners.of(exchange)
         await self._background.cancel(owner, response_id)
         stored = await self._background.get(owner, response_id)
@@ -157,7 +157,7 @@ class ResponsesFrontend:
 
 
 def _render(creator: ResponseCreator, creation: Creation, reply: Reply, options: wire.Options) -> bytes:
-    """Return a whole response, after storing it."""
+    """Render a reply as a whole response, store the response and return it."""
     response = wire.render(reply, options)
     creator.finished(creation, response)
     return response

@@ -1,7 +1,7 @@
-"""Stored responses: requests that continue one get its whole conversation, and finished responses are stored.
+"""Stored responses, and the conversations that requests continue by the id of a response.
 
-A response is stored with the items it answered and the id of the response before it, so a conversation is a chain of
-documents.
+A response is stored together with the items it answered and the id of the previous response. So a conversation is a
+chain of stored responses.
 """
 
 from collections.abc import Sequence
@@ -27,11 +27,11 @@ from tieline.wire.openai_responses.stored import (
 from tieline.wire.shared.json import encode
 
 MAX_CHAIN = 10_000
-"""Responses of one chain."""
+"""Maximum number of responses in one chain."""
 MAX_CONTEXT = 64 * 1024 * 1024
-"""Bytes of the items of one conversation."""
+"""Maximum total size of the items of one conversation, in bytes."""
 MAX_INDEXED = 1000
-"""Items of one request that can be found by ids which the client gave them."""
+"""Maximum number of input items of one response that are indexed by the ids the client gave them."""
 CACHED_CONTEXTS = 256
 CACHED_BYTES = 16 * 1024 * 1024
 
@@ -43,35 +43,36 @@ class Context(NamedTuple):
     model: str = ""
     size: int = 0
     chain: tuple[str, ...] = ()
-    """The ids of the stored responses that it consists of."""
+    """The ids of the stored responses that the conversation consists of, oldest first."""
 
 
 NO_CONTEXT = Context()
 
 
 class ResponseHistory:
-    """The stored responses of all clients. `owner` identifies the client; no client sees those of another."""
+    """The stored responses of all clients. A client (`owner`) can access only its own."""
 
     def __init__(self, responses: Archive, items: Archive) -> None:
         self._responses = responses
         self._items = items
-        """The id of the response by the id of an item, for ids that the gateway did not make."""
+        """Maps item ids to response ids. It omits the ids made by the gateway, which contain the response id."""
         self._contexts: BoundedCache[tuple[str, str], Context] = BoundedCache(CACHED_CONTEXTS, max_weight=CACHED_BYTES)
 
     async def get(self, owner: str, response_id: str) -> StoredResponse | None:
-        """Return a stored response, or None."""
+        """Return a stored response, or None if it is not stored."""
         data = await self._responses.get(owner, response_id)
         return None if data is None else read_stored(data)
 
     async def remove(self, owner: str, response_id: str) -> bool:
-        """Remove a stored response. Return False if there is none."""
+        """Remove a stored response. Return False if it is not stored."""
         self._contexts.pop((owner, response_id))
         return await self._responses.remove(owner, response_id)
 
     async def context(self, owner: str, response_id: str) -> Context:
-        """Return the conversation up to a response. Raise GatewayError if a part of it is not stored, or not complete.
+        """Return the conversation up to and including a response.
 
-        All of its responses count as used, so that the archive does not drop the beginning of an active conversation.
+        Mark all responses in it as used, so that the archive does not drop the beginning of an active conversation.
+        Raise GatewayError if any of them is not stored or not complete.
         """
         newer: dict[str, StoredResponse] = {}
         context = NO_CONTEXT
@@ -97,7 +98,7 @@ class ResponseHistory:
         return context
 
     async def input_items(self, owner: str, stored: StoredResponse) -> list[Raw]:
-        """Return the items that a response answers, with their ids: also those before it, as far as they are stored."""
+        """Return all items that a response answers, with ids: its input, and the stored conversation before that."""
         parts, seen, previous = [stored.input_items()], {stored.id}, stored.previous
         while previous is not None and previous not in seen and len(seen) < MAX_CHAIN:
             found = await self.get(owner, previous)
@@ -109,10 +110,10 @@ class ResponseHistory:
         return [item for part in reversed(parts) for item in part]
 
     async def resolved(self, owner: str, items: Sequence[Raw], context: Context) -> dict[int, Raw]:
-        """Return the new items of a request by their position in it: references are replaced.
+        """Return the new items of a request by their position in it, with references replaced by the stored items.
 
-        Items that the context has already are left out. Raise GatewayError for a reference to an item that is not
-        stored.
+        Items that `context` already contains are left out. Raise GatewayError if a reference names an item that is
+        not stored.
         """
         references = [reference_in(item, position) for position, item in enumerate(items)]
         own_ids = [None if reference else item_id(item) for item, reference in zip(items, references, strict=True)]
@@ -133,7 +134,7 @@ class ResponseHistory:
         return result
 
     def store(self, owner: str, stored: StoredResponse) -> bool:
-        """Store a response. Return False if it is too large, or has no id."""
+        """Store a response. Return False if it is too large or has no id."""
         response_id = stored.id
         self._contexts.pop((owner, response_id))
         if not response_id or not self._responses.put(owner, response_id, encode(stored)):
@@ -148,7 +149,7 @@ class ResponseHistory:
         return True
 
     def _are_stored(self, owner: str, responses: Sequence[str]) -> bool:
-        """Return whether all of these responses are stored, and mark them as used."""
+        """Return whether all of these responses are stored. Mark those that are as used."""
         return [self._responses.touch(owner, response_id) for response_id in responses].count(False) == 0
 
     async def _item(self, owner: str, reference: str, param: str) -> Raw:
@@ -162,12 +163,12 @@ class ResponseHistory:
 
 
 def _has_summary(stored: StoredResponse) -> bool:
-    """Return whether the answer contains a summary, which replaces everything before."""
+    """Return whether a response contains a summary, which replaces the conversation before it."""
     return last_summary(stored.output()) is not None
 
 
 def _items(stored: StoredResponse) -> list[Raw]:
-    """Return what a response adds to its conversation."""
+    """Return the items that a response adds to its conversation: input and output, or the output from a summary on."""
     output = stored.output()
     summary = last_summary(output)
     return [item for item in stored.input if not is_trigger(item)] + output if summary is None else output[summary:]
@@ -182,12 +183,12 @@ def _extended(context: Context, items: Sequence[Raw]) -> Context:
 
 
 def context_of(items: Sequence[Raw]) -> Context:
-    """Return the context that consists of these items, from the last summary on."""
+    """Return a context with these items. If they contain a summary, the context begins with the last one."""
     return _extended(NO_CONTEXT, items[last_summary(items) or 0 :])
 
 
 def continued(context: Context, items: Sequence[Raw], response: bytes) -> Context:
-    """Return the context after a response that answered these items."""
+    """Return the context extended by these items and by the response that answered them."""
     stored = StoredResponse(response=Raw(response), input=list(items))
     before = NO_CONTEXT if _has_summary(stored) else context
     return _extended(before._replace(model=stored.model), _items(stored))

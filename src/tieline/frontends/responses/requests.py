@@ -1,4 +1,4 @@
-"""What the endpoints for stored objects read from a request: the owner of the objects, the path and the query."""
+"""Read the owner of stored objects, the path and the query parameters from a request."""
 
 from hashlib import sha256
 from urllib.parse import parse_qs
@@ -15,13 +15,13 @@ MAX_SHOWN = 200
 
 
 class Owners:
-    """Derives the owner of stored objects from the key of a request. Without keys, everything has one owner."""
+    """Derives the owner of stored objects from the key of a request. If the gateway has no keys, all have one owner."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
 
     def of(self, exchange: Exchange) -> str:
-        """Return the owner: a digest of the key, so that the key itself is never stored."""
+        """Return the owner: a digest of the key (so that the key itself is never stored), or "" without keys."""
         if not self._guard.has_keys:
             return ""
         return sha256(exchange.key.encode("utf-8", "replace")).hexdigest()[:24]
@@ -34,7 +34,10 @@ def query_of(exchange: Exchange) -> dict[str, list[str]]:
 
 
 def number_in(exchange: Exchange, name: str, default: int, low: int, high: int) -> int:
-    """Return a number from the query. Raise BadRequest if it is not one from `low` to `high`."""
+    """Return the query parameter `name` as a number, or `default` if it is missing.
+
+    Raise BadRequest if it is not a number from `low` to `high`.
+    """
     text = query_of(exchange).get(name, [""])[-1]
     if not text:
         return default
@@ -45,7 +48,10 @@ def number_in(exchange: Exchange, name: str, default: int, low: int, high: int) 
 
 
 def page_of(exchange: Exchange, *, newest_first: bool = True) -> Page:
-    """Return the page of a list that a request asks for. Raise BadRequest if a parameter is wrong."""
+    """Return which page of a list a request asks for. `newest_first` is the default order.
+
+    Raise BadRequest if a query parameter is invalid.
+    """
     query = query_of(exchange)
     order = query.get("order", ["desc" if newest_first else "asc"])[-1]
     if order not in ("asc", "desc"):
@@ -55,7 +61,7 @@ def page_of(exchange: Exchange, *, newest_first: bool = True) -> Page:
 
 
 def path_below(exchange: Exchange, collection: str) -> list[str]:
-    """Return the segments of the path after the name of a collection of objects."""
+    """Return the segments of the path after `collection`, such as `responses`."""
     return exchange.path.partition(f"/{collection}/")[2].rstrip("/").split("/")
 
 

@@ -1,4 +1,4 @@
-"""Build the Responses API: its parts and its routes."""
+"""Create the objects that serve the Responses API, and its routes."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -21,16 +21,16 @@ from tieline.wire.openai_responses import render_error
 
 
 class ResponseArchives(NamedTuple):
-    """Where responses, the ids of their items, and conversations are stored."""
+    """The archives that store responses, the ids of their items, and conversations."""
 
     responses: Archive
     items: Archive
     conversations: Archive
     is_storing: bool = True
-    """Whether responses are stored at all; if not, requests cannot refer to earlier ones, except on a WebSocket."""
+    """Whether responses are stored. If not, requests can refer to earlier responses only on the same WebSocket."""
 
     async def aclose(self) -> None:
-        """Wait until everything is stored."""
+        """Wait until all changes have been written to the store."""
         for archive in (self.responses, self.items, self.conversations):
             await archive.aclose()
 
@@ -47,7 +47,7 @@ def responses_routes(
     mint: Callable[[str], str],
     keep_alive: float,
 ) -> Routes:
-    """Return the routes of the Responses API. `mint` makes a random id with a prefix."""
+    """Return the routes of the Responses API. `mint` returns a new random id with the given prefix."""
     owners = Owners(guard)
     history = ResponseHistory(archives.responses, archives.items)
     conversations = Conversations(archives.conversations, mint, clock, is_storing=archives.is_storing)

@@ -1,8 +1,8 @@
 """Responses over a WebSocket at `/v1/responses`: many requests on one connection.
 
-Each `response.create` message is a request; its events are sent as one message each. A connection remembers its latest
-responses, stored or not, so that a request can continue one by its id and send only what is new. Requests with
-different `stream_id`s run at the same time, those with the same one after another.
+Each `response.create` message is a request. Each event of the response is sent as one message. A connection remembers
+its latest responses, stored or not, so that a request can continue a response by its id and send only the new items.
+Requests with the same `stream_id` form a *lane* and are answered one after another. Lanes run concurrently.
 """
 
 import asyncio
@@ -33,24 +33,24 @@ from tieline.wire.shared.json import parse, replace_lone_surrogates
 log = logging.getLogger("tieline")
 
 MAX_LANES = 32
-"""Different values of `stream_id` on one connection."""
+"""Maximum number of different values of `stream_id` on one connection."""
 MAX_RUNNING = 16
-"""Requests that are being answered at the same time."""
+"""Maximum number of requests that are answered at the same time on one connection."""
 MAX_WAITING = 32
-"""Requests that wait for an earlier one."""
+"""Maximum number of requests on one connection that wait for an earlier request."""
 MAX_STREAM_ID = 256
 MAX_CONTEXTS = 4096
 MAX_CONTEXT_BYTES = 64 * 1024 * 1024
-"""Responses that all connections together remember, and the bytes of their conversations."""
+"""Maximum total size, in bytes, of the conversations that all connections together remember."""
 STOP_TIMEOUT = 5.0
-"""Seconds that a client may take to read the end of a response when the gateway stops."""
+"""Maximum number of seconds to wait for a client to read the end of a response when the gateway stops."""
 GOING_AWAY = 1001
-"""The close code for a server that is being stopped."""
+"""The WebSocket close code of a server that is stopping."""
 
 LaneKey = tuple[int, str | None]
-"""A connection and a `stream_id`."""
+"""The number of a connection, and a `stream_id`."""
 RememberedResponse = tuple[str, Context]
-"""The id of a response, and the conversation up to it."""
+"""The id of a response, and the conversation up to and including it."""
 
 
 class _Message(msgspec.Struct):
@@ -109,7 +109,7 @@ class ResponsesSocket:
 
 
 class _Memory:
-    """The last response of each lane of one connection, as long as there is room for it."""
+    """Remembers the last response of each lane of one connection. `latest` is a bounded cache for all connections."""
 
     def __init__(self, latest: BoundedCache[LaneKey, RememberedResponse], connection: int) -> None:
         self._latest = latest
@@ -122,13 +122,13 @@ class _Memory:
         self._latest.pop((self._connection, stream_id))
 
     def contexts(self, lanes: Sequence[str | None]) -> dict[str, Context]:
-        """Return the conversations by the ids of the responses."""
+        """Return the remembered conversations of these lanes, by the ids of their last responses."""
         found = (self._latest.get((self._connection, stream_id)) for stream_id in lanes)
         return dict(remembered for remembered in found if remembered is not None)
 
 
 class _Lane:
-    """The requests with one `stream_id`, which are answered one after another."""
+    """The requests with the same `stream_id`, which are answered one after another."""
 
     def __init__(self, stream_id: str | None) -> None:
         self.stream_id = stream_id
@@ -137,7 +137,7 @@ class _Lane:
 
 
 class _Session:
-    """One connection."""
+    """Answers the requests of one connection."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class _Session:
         self._lanes: dict[str | None, _Lane] = {}
 
     async def receive(self, message: bytes) -> None:
-        """Start or queue the request in a message; answer an invalid message with an error."""
+        """Queue the request in a message. If the message is invalid, answer with an error."""
         stream_id = None
         try:
             if len(message) > COUNT_ABOVE:
@@ -177,7 +177,7 @@ class _Session:
             await self._send_error(error, stream_id)
 
     async def close(self) -> None:
-        """End all requests, because the client has left or the gateway is being stopped."""
+        """End all requests, because the client has disconnected or the gateway is stopping."""
         for lane in self._lanes.values():
             waiting, stream_id = len(lane.waiting), lane.stream_id
             lane.waiting.clear()
@@ -217,7 +217,7 @@ class _Session:
         return lane
 
     async def _work(self, lane: _Lane) -> None:
-        """Answer the requests of a lane."""
+        """Answer the waiting requests of a lane, one after another."""
         try:
             while lane.waiting:
                 message = lane.waiting.popleft()
@@ -261,7 +261,7 @@ class _Session:
             self._memory.put(lane.stream_id, response_id, context_after(creation, response))
 
     async def _create(self, creation: Creation, sender: "_Sender") -> bool:
-        """Send the events of a response; return whether it succeeded."""
+        """Create a response and send its events. Return whether the response succeeded."""
         if not creation.create.generates:
             await sender.send(_warm_up(creation))
             return True
@@ -290,7 +290,7 @@ class _Session:
 
 
 class _Sender:
-    """Sends the events of one response, each as one message."""
+    """Sends the events of one response, each as a message of its own."""
 
     def __init__(self, socket: WebSocket, stream_id: str | None, writer: StoringWriter) -> None:
         self._socket = socket
@@ -298,23 +298,26 @@ class _Sender:
         self._writer = writer
         self._has_begun = False
         self._sent = 0
-        """How often something was sent."""
+        """The number of times that events were sent."""
         self._order = asyncio.Lock()
-        """Held while something is sent: two tasks may send, and events must not overtake one another."""
+        """Held while events are sent, because two tasks may send events and the order must be preserved."""
 
     async def send(self, batch: Batch) -> None:
         """Send a batch of the leg."""
         await self._send(events_in(self._writer.write_all(batch)))
 
     async def fail(self, failed: Failed, batch: Batch = ()) -> None:
-        """Send a failure: as an error with a status if the response has not begun, otherwise as its end."""
+        """Send a failure: as an error with a status if no event was sent before it, otherwise as the end of the response.
+
+        `batch` is the batch that ends with `failed`, if there is one.
+        """
         if self._has_begun:
             await self.send(batch or (failed,))
         else:
             await self._send([error_frame(LegFailed(failed))])
 
     async def send_keep_alives(self, interval: float) -> None:
-        """Repeat the state of the response when nothing was sent for a while: some clients would give up."""
+        """Send the response's state after each `interval` seconds without an event; otherwise some clients give up."""
         while True:
             sent = self._sent
             await asyncio.sleep(interval)
@@ -340,7 +343,7 @@ def _head_of(message: bytes) -> _Message:
 
 
 def _warm_up(creation: Creation) -> Batch:
-    """Return the events of an empty response: the client only announces its conversation."""
+    """Return the events of an empty response, for a client that announces a conversation but wants no answer yet."""
     started = Started(id=creation.options.response_id, model=creation.request.model)
     return [started, Usage(), Finished(reason=StopReason.END_TURN)]
 
