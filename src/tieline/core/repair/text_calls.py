@@ -1,8 +1,8 @@
 """Find tool calls that a model wrote as text, while the text is being received.
 
-Models trained on several call formats sometimes write a call as text. Each form begins with an opener, and all forms
-but the last end with a closer. Only well-formed calls to offered tools are recognised; anything else remains text. Text
-is held back only from a possible opener on, and only until it is clear whether it is a call.
+Models trained on several call formats sometimes write a call as text. The forms below are recognised. Each begins with
+an opener, and all but the last end with a closer. Only well-formed calls to offered tools count; anything else remains
+text. Text after a possible opener is held back until it is clear whether it is a call.
 
     <tool_call>{"name": …, "arguments": {…}}</tool_call>
     <function=name>{…}</function>               or with <parameter=key>value</parameter> inside
@@ -22,13 +22,13 @@ MAX_CALLS = 32
 MAX_HELD = 256 * 1024
 """Maximum number of characters held back for one call."""
 MAX_WORK = 8 * 1024 * 1024
-"""Maximum number of characters parsed in a leg, including repeated attempts. After that, no calls are recognised."""
+"""Maximum number of characters parsed in a leg, including repeated attempts. Beyond that, all text stays text."""
 MAX_TRIES = 64
 """Maximum number of positions that are tried as the end of one call."""
 
 
 class TextCall(NamedTuple):
-    """A call written as text."""
+    """A tool call that the model wrote as text. `arguments` is JSON text."""
 
     name: str
     arguments: str
@@ -46,7 +46,10 @@ _PARAMETER = re.compile(
 
 
 def _json_calls(body: str, schemas: Schemas) -> list[TextCall] | None:
-    """Parse a JSON object as one call, or an array as several. Return None unless all are calls to offered tools."""
+    """Parse a JSON object as one call, or a JSON array as several calls.
+
+    Return None unless every value is a call to an offered tool.
+    """
     text = body.strip()
     many = array_items(text)
     found = [parse_call(one) for one in (many if many is not None else [text])]
@@ -73,7 +76,10 @@ def _invoke(body: str, schemas: Schemas) -> list[TextCall] | None:
 
 
 def _tagged(form: re.Pattern[str], body: str, schemas: Schemas) -> list[TextCall] | None:
-    """Parse consecutive calls written as tags of this form. Return None if there is other text or an invalid call."""
+    """Parse consecutive calls, each of which matches the pattern `form`.
+
+    Return None if the body contains any other text or an invalid call.
+    """
     calls: list[TextCall] = []
     place = 0
     while place < len(body):
@@ -90,7 +96,7 @@ def _tagged(form: re.Pattern[str], body: str, schemas: Schemas) -> list[TextCall
 
 
 def _tagged_arguments(inner: str, schema: ArgumentSchema) -> str | None:
-    """Return the arguments of a call as JSON. They are written as a JSON object, or each in a tag of its own.
+    """Return the arguments of a call as JSON. The model may have written a JSON object, or one tag per argument.
 
     The schema determines the types of tagged arguments. Return None if the arguments are malformed.
     """
@@ -130,7 +136,7 @@ _LONGEST = max(map(len, _FORMS))
 
 
 class TextCallScanner:
-    """Splits the text of one leg into plain text and calls, which `feed` and `close` return in order."""
+    """Splits the text of one leg into plain text and calls. `feed` and `close` return these pieces in order."""
 
     def __init__(self, schemas: Schemas) -> None:
         self._schemas = schemas
@@ -145,16 +151,16 @@ class TextCallScanner:
 
     @property
     def holds(self) -> bool:
-        """Whether some text is being held back."""
+        """Whether text is being held back."""
         return bool(self._buffer)
 
     def feed(self, text: str) -> list[str | TextCall]:
-        """Add text. Return the plain text and the calls that can be recognised with certainty so far."""
+        """Add text. Return the next plain text and calls, up to text that may be the beginning of a call."""
         self._buffer += text
         return self._pieces(final=False)
 
     def close(self) -> list[str | TextCall]:
-        """End the text. Return the text that was held back, split into plain text and calls."""
+        """Mark the end of the text. Return the text that was held back, split into plain text and calls."""
         pieces = [*self._pieces(final=True), *self._cut(len(self._buffer))]
         self._before = ""
         return pieces
@@ -179,9 +185,10 @@ class TextCallScanner:
         return pieces + self._cut(len(self._buffer))
 
     def _read(self, match: re.Match[str], final: bool) -> tuple[int, list[TextCall] | None]:
-        """Return the position after the calls that follow an opener, and these calls.
+        """Read the calls that follow the opener in `match`. Return the position after the calls, and the calls.
 
-        If there are none, the position is -1 if more text may complete a call, otherwise where to continue the search.
+        If no call is found, return None for the calls. The position is then -1 if more text may complete a call,
+        otherwise the position from which to search for the next opener.
         """
         body = match.end()
         closer, read = _FORMS[match[0]]
@@ -204,11 +211,11 @@ class TextCallScanner:
         return self._unclosed(body, final)
 
     def _unclosed(self, body: int, final: bool) -> tuple[int, None]:
-        """Return the result of `_read` if the closer is missing. Wait for it, unless the text is over or too long."""
+        """Return the result of `_read` for a missing closer: wait for more text, unless it has ended or is too long."""
         return (body if final or len(self._buffer) - body > MAX_HELD else -1), None
 
     def _read_array(self, body: int, final: bool) -> tuple[int, list[TextCall] | None]:
-        """Read calls in a JSON array, which has no closer: try to parse it whenever the text ends with a bracket."""
+        """Read calls in a JSON array. It has no closer, so try to parse it whenever the text ends with `]`."""
         text = self._buffer[body:]
         if text.strip() and not text.lstrip().startswith("["):
             return body, None
@@ -222,7 +229,7 @@ class TextCallScanner:
         return self._unclosed(body, final)
 
     def _possible_opener(self) -> int:
-        """Return the position of an incomplete opener at the end of the text; the text's length if there is none."""
+        """Return the position of an incomplete opener at the end of the text, or the text's length if there is none."""
         size = len(self._buffer)
         for place in range(max(self._from, size - _LONGEST), size):
             tail = self._buffer[place:]
@@ -231,7 +238,7 @@ class TextCallScanner:
         return size
 
     def _cut(self, place: int) -> list[str | TextCall]:
-        """Remove and return the text up to `place`."""
+        """Remove the text before the position `place` from the buffer. Return it in a list, or [] if it is empty."""
         text = self._buffer[:place]
         self._drop(place)
         return [text] if text else []
@@ -244,5 +251,5 @@ class TextCallScanner:
 
 
 def _inside_string(text: str) -> bool:
-    """Return whether the text ends inside a JSON string. A closer found there is part of the string."""
+    """Return whether the text ends inside a JSON string. If so, a closer that follows is part of the string."""
     return '"' in _STRING.sub("", text)

@@ -1,4 +1,4 @@
 """The web page's conversations: sessions, their message trees and the message being generated.
 
-HTTP endpoints and rendering belong in `web`.
+The package `web` contains the HTTP endpoints and the rendering.
 """

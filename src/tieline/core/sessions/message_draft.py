@@ -1,4 +1,4 @@
-"""Assemble a message of a session from the events of a leg while the message is being generated."""
+"""Assemble the message that the model is generating in a session, from the events of the leg."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ _NOTHING = Usage()
 
 
 class _OpenPart(Struct):
-    """The part that is being received, and its text so far."""
+    """The part that is being received, and the pieces of its text that have arrived."""
 
     part: Part
     texts: list[str]
@@ -46,10 +46,10 @@ class MessageDraft:
         self._plan: Plan | None = None
         self._usage: Usage | None = None
         self._round = _NOTHING
-        """The total usage when the last tool call ended. All usage after that is the usage of the last request."""
+        """The usage of the leg when the last activity ended. Later usage belongs to the last request of the leg."""
 
     def add(self, batch: Batch, now: float) -> None:
-        """Add a batch of events that was received at the time `now`."""
+        """Add a batch of events that was received at `now`, a Unix timestamp."""
         for event in batch:
             if type(event) is PartDelta:
                 if self._open is not None:
@@ -83,7 +83,7 @@ class MessageDraft:
 
     @property
     def context(self) -> int | None:
-        """The number of tokens in the context after the last request, including the answer; None if unknown."""
+        """The number of tokens in the model's context after its last answer, including the answer; None if unknown."""
         if self._usage is None:
             return None
         total, before = self._usage, self._round

@@ -32,7 +32,7 @@ class MessageTree:
         return turn
 
     def path(self, head: str | None) -> list[Turn]:
-        """Return the messages of a branch, from the first message to the one with the id `head`."""
+        """Return the messages of a branch, from the first message to the message with the id `head`."""
         found: list[Turn] = []
         seen: set[str] = set()
         while head is not None and head in self._turns and head not in seen:
@@ -47,7 +47,7 @@ class MessageTree:
         return self._children.get(turn.parent, [])
 
     def newest(self, turn_id: str | None) -> str | None:
-        """Follow the newest children, starting at a message (None: the root). Return the id of the last message."""
+        """Follow the newest child, from the message `turn_id` (None: the root) on. Return the id of the last message."""
         seen: set[str] = set()
         while (children := self._children.get(turn_id)) and children[-1] not in seen:
             turn_id = children[-1]

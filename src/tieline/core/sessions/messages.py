@@ -1,4 +1,4 @@
-"""Derive the model's history and the title of a session from its messages."""
+"""Derive two things from the messages of a session: the history that the model receives, and the title."""
 
 import base64
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ def model_history(path: Sequence[Turn]) -> Iterator[Message]:
 
 
 def with_new_text(parts: Sequence[Part], text: str) -> list[Part]:
-    """Return the parts with the first text part replaced by `text`, or removed if `text` is blank."""
+    """Return the parts with `text` in place of the first text part. If `text` is blank, remove that part."""
     first = next((place for place, part in enumerate(parts) if isinstance(part, Text)), None)
     rest = [part for place, part in enumerate(parts) if place != first]
     return [*([Text(text=text)] if text.strip() else []), *rest]
@@ -43,7 +43,7 @@ def shorten_title(text: str) -> str:
 
 
 def _parts_in(rounds: Sequence[Message]) -> int:
-    """Return the number of parts in the assistant messages of `rounds`, without calls (they become activities)."""
+    """Return the number of parts in the assistant messages of `rounds`. Tool calls (which are activities) do not count."""
     parts = (part for message in rounds if message.role == "assistant" for part in message.parts)
     return sum(not isinstance(part, ToolCall) for part in parts)
 

@@ -1,8 +1,8 @@
 """The web page's sessions: their messages, the message being generated, and their storage.
 
 The summaries of all sessions are kept in memory; messages are loaded from the store on demand. While the model's
-message is being generated, it is stored regularly. If the gateway is restarted meanwhile, the last stored version of
-the message remains, with the ending *cancelled*.
+message is being generated, it is stored regularly. If the gateway stops before the message is complete, the version
+stored last is kept, with the ending *cancelled*.
 """
 
 import asyncio
@@ -57,14 +57,14 @@ class StoredSession(Value):
 
 
 class SentMessage(Value, omit_defaults=False):
-    """A user's message, and the id of the message that answers it."""
+    """A message that the user sent, and the id of the message that answers it."""
 
     user: Turn
     assistant: str
 
 
 class SessionView(NamedTuple):
-    """The displayed branch of a session. `branches` lists the ids of each message's alternatives, by message id."""
+    """The displayed branch of a session. `branches` maps the id of a message to the ids of its alternatives."""
 
     summary: Summary
     turns: list[Turn]
@@ -79,7 +79,7 @@ class _LiveSession:
     def __init__(self, stored: StoredSession) -> None:
         self.stored = stored
         self.tree: MessageTree | None = None
-        """All messages while one is being generated; None otherwise. PageSessions may then have them in its cache."""
+        """All messages while one is being generated, otherwise None. `PageSessions._trees` caches those of idle sessions."""
         self.draft: MessageDraft | None = None
         self.task: asyncio.Task[None] | None = None
 
@@ -158,7 +158,7 @@ class PageSessions:
         return session.summary
 
     async def delete(self, session_id: str) -> None:
-        """Delete a session. Stop the message being generated in it, if there is one."""
+        """Delete a session. If a message is being generated in it, stop that first."""
         session = await self._find(session_id)
         await self._stop(session)
         self._sessions.pop(session_id, None)
@@ -180,7 +180,7 @@ class PageSessions:
     # ── Messages ─────────────────────────────────────────────────────────────────────────────────
 
     async def send(self, session_id: str, parts: Sequence[Part], parent: str | None = None) -> SentMessage:
-        """Add a message of the user after `parent` (by default, the last message), and start the answer."""
+        """Add a message of the user after the message `parent` (by default the last one), and start to answer it."""
         session = await self._find(session_id)
         tree = await self._tree(session)
         if not parts:
@@ -212,7 +212,7 @@ class PageSessions:
         return self._begin(session, tree, self._user_turn(old.parent, parts))
 
     async def branch(self, session_id: str, message: str) -> None:
-        """Display the branch that contains a message. After that message, it continues with the newest messages."""
+        """Display the branch that contains a message and, after it, the newest messages."""
         session = await self._find(session_id)
         tree = await self._tree(session)
         tree.get(message)
@@ -223,11 +223,11 @@ class PageSessions:
         await self._changed(session)
 
     async def stop(self, session_id: str) -> None:
-        """Stop the message being generated, if there is one."""
+        """Stop generating the current message, if there is one."""
         await self._stop(await self._find(session_id))
 
     async def aclose(self) -> None:
-        """Stop all messages being generated, and store the parts that have been received."""
+        """Stop generating messages in all sessions, and store the parts that have been received."""
         await asyncio.gather(*(self._stop(session, RESTARTED) for session in list(self._sessions.values())))
 
     def _user_turn(self, parent: str | None, parts: Sequence[Part]) -> Turn:
@@ -263,7 +263,7 @@ class PageSessions:
         return SentMessage(user=user, assistant=draft.id)
 
     async def _generate(self, session: _LiveSession, draft: MessageDraft, request: Request, user: Turn | None) -> None:
-        """Run the leg that generates a message. If `user` is given, store this message of the user first."""
+        """Run the leg that generates a message. `user` is a new message of the user to store first, if any."""
         leg: WatchedLeg | None = None
         try:
             if user is not None:
@@ -301,7 +301,7 @@ class PageSessions:
         await self._finish(session, draft)
 
     async def _finish(self, session: _LiveSession, draft: MessageDraft) -> None:
-        """Store a complete or stopped message. Its task and `_stop` both call this; the second call does nothing."""
+        """Store a complete or stopped message. If `_generate` and `_stop` both call this, the second call does nothing."""
         if session.draft is not draft:
             return
         session.draft = session.task = None
@@ -333,7 +333,7 @@ class PageSessions:
     # ── Plans ────────────────────────────────────────────────────────────────────────────────────
 
     def _on_answer(self, origin: Origin, item: InboxItem, answer: Answer) -> None:
-        """Add a reviewed plan to the message being generated. If the plan was approved, switch plan mode off."""
+        """After a plan review, add the plan to the message being generated. If the plan is approved, leave plan mode."""
         session = self._sessions.get(origin.session)
         if session is None or session.draft is None or not isinstance(item, PlanReview):
             return
@@ -426,5 +426,5 @@ def _decoded(documents: Iterable[bytes], kind: type[T]) -> list[T]:
 
 
 def _ended(turn: Turn) -> Turn:
-    """Mark a message without an ending as cancelled: the gateway stopped while it was being generated."""
+    """Return the message, marked as cancelled if it has no ending: the gateway stopped while it was being generated."""
     return replace(turn, ending=RESTARTED) if turn.role == "assistant" and turn.ending is None else turn

@@ -1,4 +1,4 @@
-"""The event bus for watchers such as the web page. It publishes changes, and gives access to the records of legs."""
+"""The event bus, which tells watchers such as the web page about changes and gives access to the records of legs."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -23,13 +23,13 @@ PAGE_SIZE = 100
 
 
 class LegChanged(NamedTuple):
-    """A leg started, sent its first event, or ended."""
+    """A leg was routed to a backend, sent its first event, or ended."""
 
     record: LegRecord
 
 
 class MessageEvents(NamedTuple):
-    """New events of a session's message."""
+    """New events of the message that is being generated in a session."""
 
     session: str
     message: str
@@ -37,7 +37,7 @@ class MessageEvents(NamedTuple):
 
 
 class TurnCompleted(NamedTuple):
-    """A session's message is complete."""
+    """A message of a session is complete: the user sent it, or the model finished it."""
 
     session: str
     turn: Turn
@@ -77,7 +77,7 @@ class Bus:
     ) -> None:
         self.records = LegRecords(clock, max_legs=max_legs, max_total_size=max_total_size)
         self.mint = mint
-        """Returns a new request id. It is used if the upstream has not sent one."""
+        """Returns a new request id, for a request to which the upstream has not given one."""
         self._secrets = secrets or Secrets()
         self._watchers: list[Watcher] = []
 
@@ -157,7 +157,7 @@ class Bus:
         )
 
     def hide(self, text: str) -> str:
-        """Return the text with all known secrets, and everything that looks like a secret, replaced."""
+        """Replace all known secrets, and everything that looks like a secret, in a text."""
         return hide_likely(self._secrets.hide(text))
 
 

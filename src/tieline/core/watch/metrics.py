@@ -1,4 +1,4 @@
-"""The gateway's counters, and the conversion of all metrics to text for Prometheus."""
+"""The gateway's metrics, and their conversion to the Prometheus text format."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Records of legs, from which people can see what happened, and histograms of the durations of legs.
+"""Records of legs, which show people what happened, and histograms of the durations of legs.
 
-Batches are appended while a leg runs; when it ends, its record is truncated to a size limit. The number of records, the
-size of each, and their total size are bounded; the oldest records are dropped first.
+While a leg runs, its batches are appended to its record. When it ends, the record is truncated to a size limit. The
+number of records and their total size are limited as well: the oldest records are dropped first.
 """
 
 from bisect import bisect_left
@@ -33,9 +33,9 @@ MAX_LEGS = 500
 MAX_TOTAL_SIZE = 12 * 1024 * 1024
 """Maximum size of all records in characters."""
 MAX_RECORD_SIZE = 256 * 1024
-"""Maximum number of characters of the request in a record. The same limit applies to the events."""
+"""Maximum size of the request in a record, in characters. The events have the same limit."""
 MAX_EVENTS = 4096
-"""Number of events after which deltas are no longer recorded. No text is lost: the end of a part contains all of it."""
+"""Number of events after which deltas are no longer recorded. No text is lost: PartEnd contains the whole text."""
 MAX_SEPARATE_EVENTS = 512
 """If a record has more events than this, consecutive deltas are joined and long content is truncated."""
 MAX_NOTES = 200
@@ -73,7 +73,7 @@ class LegSummary(Value, omit_defaults=False):
     repairs: int = 0
     resumed: bool = False
     request_id: str | None = None
-    """The request id sent to the client: the upstream's id, or a new one if the leg failed before there was one."""
+    """The request id sent to the client: the upstream's id or, if the leg failed without one, a new id."""
 
 
 class TimedEvent(Value, omit_defaults=False):
@@ -142,11 +142,11 @@ class LegRecord:
         self.count = 0
         self.size = 0
         self.request_id = ""
-        """The request id sent to the client with an error."""
+        """The request id that the client received with an error; empty if there was no error."""
         self.title: str | None = None
         self._events: list[tuple[float, Batch]] = []
         self.sent: list[Batch] | None = None
-        """The batches sent to the client; None as long as they are equal to the batches received from the upstream."""
+        """The batches sent to the client; None as long as they equal the batches received from the upstream."""
 
     def upstream_id(self) -> str:
         """Return the upstream's request id, or an empty string if it sent none."""
@@ -170,7 +170,7 @@ class LegRecord:
             events.append((elapsed, batch if count <= MAX_EVENTS else _without_deltas(batch)))
 
     def add_sent(self, received: Batch, batch: Batch) -> None:
-        """Record the batch sent to the client for `received`. As long as the two are equal, nothing is stored."""
+        """Record the batch sent to the client for the batch `received`. Store nothing until such a pair differs."""
         if not self.is_kept:
             return
         if self.sent is None:
@@ -190,7 +190,7 @@ class LegRecord:
         """End the record and truncate it if it is too large.
 
         `request_size` is the approximate size of the request, or 0 if unknown. `parts` are the parts of the answer.
-        From them, the size is estimated without iterating over the events; most legs are small and are not truncated.
+        They are used to estimate the size of the events, which is faster than measuring all events.
         """
         size = request_size or _request_size(self.request)
         if size > MAX_RECORD_SIZE:
@@ -227,11 +227,11 @@ class LegRecord:
         return tuple(names[:MAX_NOTES])
 
     def titled(self) -> str:
-        """Return the title of the leg, by default the beginning of the user's last text."""
+        """Return the title of the leg: `title` if it is set, otherwise the beginning of the user's last text."""
         return self.title if self.title is not None else title_of(self.request)
 
     def timed_events(self) -> tuple[TimedEvent, ...]:
-        """Return the upstream's events with their times."""
+        """Return the upstream's events with their times. Consecutive deltas are joined and long texts truncated."""
         budget = Budget(MAX_RECORD_SIZE)
         return tuple(
             TimedEvent(at=round(at * 1000), event=budget.event(event))
@@ -240,7 +240,7 @@ class LegRecord:
         )
 
     def shown(self) -> tuple[Event, ...] | None:
-        """Return the events sent to the client if they differ from the upstream's, otherwise None."""
+        """Return the events sent to the client if they differ from the upstream's events, otherwise None."""
         if self.sent is None:
             return None
         budget = Budget(MAX_RECORD_SIZE)
@@ -268,7 +268,7 @@ class Histogram:
         self.sum = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Count a duration."""
+        """Add a duration to the histogram."""
         self.counts[bisect_left(BUCKETS, seconds)] += 1
         self.sum += seconds
 
@@ -280,7 +280,7 @@ class LegRecords:
         self, clock: Callable[[], float], *, max_legs: int = MAX_LEGS, max_total_size: int = MAX_TOTAL_SIZE
     ) -> None:
         self.notify: Callable[[LegRecord], None] | None = None
-        """Called with the record of a leg that starts, sends its first event, or ends; None if there is no watcher."""
+        """Called with a leg's record when it is routed, sends its first event or ends; None if there is no watcher."""
         self.kept: deque[LegRecord] = deque()
         """The records, oldest first, with consecutive numbers."""
         self.first_byte = Histogram()
@@ -294,7 +294,7 @@ class LegRecords:
         self._size = 0
 
     def begin(self, request: Request, frontend: str, client: str) -> LegRecord:
-        """Start the record of a leg."""
+        """Create the record of a leg that begins."""
         self._started = number = self._started + 1
         most = self._max_legs
         record = LegRecord(number, self._clock(), request, frontend, client[:MAX_CLIENT], most > 0)
@@ -305,18 +305,18 @@ class LegRecords:
         return record
 
     def routed(self, record: LegRecord, backend: str) -> None:
-        """Record the backend of a leg."""
+        """Record the backend that a leg was routed to."""
         record.backend = backend
         self._changed(record)
 
     def answered(self, record: LegRecord, elapsed: float) -> None:
-        """Record the time of a leg's first event."""
+        """Record that the first event of a leg arrived `elapsed` seconds after its start."""
         record.first_byte = elapsed
         self.first_byte.observe(elapsed)
         self._changed(record)
 
     def end(self, record: LegRecord, elapsed: float, request_size: int, parts: Iterable[Part]) -> None:
-        """End the record of a leg; see `LegRecord.close` for the parameters."""
+        """End the record of a leg that took `elapsed` seconds. See `LegRecord.close` for the other parameters."""
         record.duration = elapsed
         self.duration.observe(elapsed)
         if record.is_kept:
@@ -338,7 +338,7 @@ class LegRecords:
 
 
 def _is_update(before: Batch, activity: Activity) -> bool:
-    """Return whether an activity updates the one in `before`: it has the same id and status, and can replace it."""
+    """Return whether `activity` can replace the activity in `before`, because both have the same id and status."""
     last = before[0] if len(before) == 1 else None
     return isinstance(last, Activity) and (last.id, last.status) == (activity.id, activity.status)
 
@@ -358,7 +358,7 @@ def title_of(request: Request) -> str:
 
 
 def _parts_size(parts: Iterable[Part]) -> int:
-    """Return the approximate size of parts in characters. Uses no pattern matching, because that would be slow."""
+    """Return the approximate size of parts in characters. Pattern matching would be too slow here."""
     total = 0
     for part in parts:
         kind = type(part)

@@ -16,7 +16,7 @@ _LIKELY = re.compile(
 
 
 class Secrets:
-    """The known secrets, such as API keys, that must not appear in messages and logs."""
+    """The known secrets, such as API keys, which must not appear in messages or logs."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         secret = sorted((text for text in texts if len(text) >= MIN_LENGTH), key=len, reverse=True)
@@ -31,7 +31,7 @@ _SECRET_NAME = re.compile(r"auth|key|token|secret|passw|credential|cookie|sessio
 
 
 def secret_values(settings: Mapping[str, str]) -> list[str]:
-    """Return the values of those headers or environment variables that, by their name or format, seem to be secret."""
+    """Return the values in `settings` (headers or environment variables) whose name or format suggests a secret."""
     found = [value for name, value in settings.items() if _SECRET_NAME.search(name) or _LIKELY.search(value)]
     return [*found, *(word for value in found for word in value.split() if word != value)]
 

@@ -1,7 +1,7 @@
-"""Truncate requests and events for display: of long texts, keep the beginning; replace images with a short placeholder.
+"""Truncate requests and events for display: shorten long texts, and replace images with a short placeholder.
 
 The size of each value is deducted from a budget. When the budget is used up, the remaining values are dropped. Protocol
-metadata (`meta`) is not kept.
+metadata (`meta`) is always dropped.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ from tieline.model.request import OutputFormat, Reasoning, Request, ToolSpec
 T = TypeVar("T")
 
 MAX_TEXT = 32 * 1024
-"""Maximum number of characters of one text."""
+"""Maximum length of one text in characters."""
 MAX_NAME = 256
 """Maximum length of an id, a media type, or the name of a model or tool."""
 VALUE_OVERHEAD = 64
@@ -45,7 +45,7 @@ class Budget:
 
     @property
     def spent(self) -> int:
-        """The size of everything kept so far."""
+        """The total size of the values that have been returned."""
         return self._limit - self.left
 
     def text(self, text: str, longest: int = MAX_TEXT) -> str:
@@ -108,7 +108,7 @@ class Budget:
         )
 
     def event(self, event: Event) -> Event:
-        """Truncate an event. A delta beyond the budget becomes empty."""
+        """Truncate the texts in an event."""
         match event:
             case PartDelta():
                 return PartDelta(index=event.index, text=self.text(event.text))

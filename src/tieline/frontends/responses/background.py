@@ -1,7 +1,7 @@
 """Background responses. They are created even if the client disconnects; it polls or follows a response by its id.
 
-A response is stored when it begins and again when it ends. Its events are kept in memory while
-it is being created and for some time afterwards, so that a client can follow them from any point.
+A response is stored when it begins and again when it ends. Its events are kept in memory while it is being created and
+for some time afterwards, so that a client can follow them from any point.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class RunningResponse:
         self._changed = asyncio.Event()
 
     def add(self, events: list[bytes]) -> None:
-        """Add events. Once their total size exceeds MAX_LOG, drop all of them except the last event of the response."""
+        """Add events. Once the total size exceeds MAX_LOG, add only the last event of the response."""
         self.size += sum(map(len, events))
         self.events += events if self.size <= MAX_LOG else events[-1:] if self.is_over else []
         self._changed.set()
@@ -132,7 +132,7 @@ class BackgroundResponses:
         self._ended: BoundedCache[tuple[str, str], RunningResponse] = BoundedCache(KEPT_LOGS, max_weight=KEPT_BYTES)
 
     async def start(self, exchange: Exchange, creation: Creation, client: LegClient) -> None:
-        """Start the task that creates a response. Answer at once, with its events if the client streams, or its state."""
+        """Start to create a response. Answer at once: with its events if the client streams, otherwise with its state."""
         try:
             running = self._begun(creation)
         except BaseException:
@@ -177,7 +177,7 @@ class BackgroundResponses:
             await asyncio.wait([running.task], timeout=CANCEL_TIMEOUT)
 
     async def remove(self, owner: str, response_id: str) -> bool:
-        """Cancel a response if it is still being created, and remove it from the store. Return False if it is not stored."""
+        """Remove a stored response. If it is still being created, cancel it first. Return False if it is not stored."""
         running = self._running.get((owner, response_id))
         if running is not None:
             running.is_removed = True

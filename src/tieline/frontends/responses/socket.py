@@ -307,7 +307,7 @@ class _Sender:
         await self._send(events_in(self._writer.write_all(batch)))
 
     async def fail(self, failed: Failed, batch: Batch = ()) -> None:
-        """Send a failure: as an error with a status if no event was sent before it, otherwise as the end of the response.
+        """Send a failure: as an error with a status if no event was sent before, otherwise as the end of the response.
 
         `batch` is the batch that ends with `failed`, if there is one.
         """
