@@ -2,8 +2,8 @@
 
 The text is split into clauses at "and" and "," (actions in parallel), and at "then", a new sentence or a new line
 (actions in sequence), but never inside quotes, backticks, brackets or fenced blocks. A clause that is not an action by
-itself is joined with the clauses after it, so that "write salt, pepper to a.txt" is one action. A very long text is not
-parsed.
+itself is joined with the clauses after it, so that "write salt, pepper to a.txt" is one action. A very long text yields
+no actions.
 """
 
 import re
@@ -105,7 +105,7 @@ class _Planner:
         return tuple(map(tuple, steps))
 
     def _next(self, at: int) -> tuple[Action | None, int]:
-        """Return the action that begins at clause `at`, or None, and the index of the clause after it."""
+        """Return the action that begins at the clause `at`, if there is one, and the index of the next clause."""
         for end in range(at + 1, min(at + MAX_JOINED, len(self._clauses)) + 1):
             if end > at + 1 and self._alone[end - 1] is not None:
                 break
@@ -116,10 +116,9 @@ class _Planner:
     def _extended(self, action: Action, at: int, end: int) -> tuple[Action, int]:
         """Extend an action by the clauses that continue its command or content.
 
-        The action consists of the clauses from `at` up to, but not including, `end`. Return the extended action and its
-        new `end`.
-
-        A command or content may itself contain "and" or ",". A command after `run:` extends to the end of its line.
+        This is needed because a command or content may itself contain "and" or ",". A command after `run:` extends to
+        the end of its line. The action consists of the clauses from `at` up to, but not including, `end`. Return the
+        extended action and its new `end`.
         """
         is_exact = is_open_command(self._text(at, end))
         while end < len(self._clauses) and not self._is_quoted(end - 1) and not self._begins(end):
@@ -131,7 +130,7 @@ class _Planner:
         return action, end
 
     def _begins(self, at: int) -> bool:
-        """Return whether a clause stands on its own. If so, it does not continue the clause before it."""
+        """Return whether the clause `at` stands on its own, so that it does not continue the clause before it."""
         return self._alone[at] is not None or _CHATTER.match(self._text(at, at + 1)) is not None
 
     def _wish(self, at: int, end: int) -> Action | None:
@@ -145,5 +144,5 @@ class _Planner:
 
 
 def _frame(action: Action) -> Action:
-    """Return a copy of an action without the fields that may change when further clauses are joined to it."""
+    """Return a copy of an action without the fields that joining further clauses may change."""
     return replace(action, command="", content="", new="", words="")

@@ -1,4 +1,4 @@
-"""Parse one clause of the user's text into an action. The schemas of the tools do not matter here."""
+"""Parse one clause of the user's text into an action. Only the names of the tools are needed, not their schemas."""
 
 import re
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ ActionKind = Literal["read", "write", "edit", "list", "grep", "glob", "shell", "
 class Action(Value):
     """One action that the user requests.
 
-    `pattern` is the text to search for, or to replace with `new`. `words` are the user's words for the arguments of the
-    tool `tool`.
+    `pattern` is the text to search for, or to replace with `new`. If the user names a tool, it is `tool`, and `words`
+    is the text from which its arguments are taken.
     """
 
     kind: ActionKind
@@ -126,7 +126,10 @@ _NOWADAYS = re.compile(r"(?:\s{1,3}(?:right now|today|now|currently|like))+$", r
 
 
 def parse_action(clause: str, tools: Sequence[str]) -> Action | None:
-    """Parse a clause of the user's text. Return None if it requests no action. `tools` are the names of the tools."""
+    """Parse a clause of the user's text. Return None if it requests no action.
+
+    `tools` are the names of the tools that the client offers.
+    """
     text = _without_preamble(clause)
     if command := _COMMAND.fullmatch(text):
         return Action(kind="shell", command=unquoted(command["command"]))
@@ -142,12 +145,12 @@ def parse_action(clause: str, tools: Sequence[str]) -> Action | None:
 
 
 def is_open_command(clause: str) -> bool:
-    """Return whether a clause has the form `run: …`, whose command extends to the end of the line."""
+    """Return whether a clause has the form `run: …`. Such a command extends to the end of the line."""
     return _COMMAND.match(_without_preamble(clause)) is not None
 
 
 def repeat_action(before: Action, clause: str) -> Action | None:
-    """Parse a clause that refers to `before`, the action before it. Return None for any other clause.
+    """Parse a clause that makes sense only after the action `before`. Return None for any other clause.
 
     Examples are `b.txt` in `read a.txt and b.txt`, and `read it back` in `write a.txt, then read it back`.
     """
@@ -161,7 +164,10 @@ def repeat_action(before: Action, clause: str) -> Action | None:
 
 
 def find_tool(name: str, tools: Sequence[str]) -> str | None:
-    """Return the tool with this name, or else a tool whose name differs only in case or in the prefix of its server."""
+    """Return the tool with this name.
+
+    If there is none, ignore upper and lower case and the prefix of the tool's server.
+    """
     wanted = name.lower()
     exact = (tool for tool in tools if tool == name)
     similar = (tool for tool in tools if wanted in (tool.lower(), _without_server(tool).lower()))
@@ -169,7 +175,7 @@ def find_tool(name: str, tools: Sequence[str]) -> str | None:
 
 
 def _without_preamble(clause: str) -> str:
-    """Return the clause without a bullet and polite words at its start."""
+    """Return the clause without a bullet and without polite words at its beginning."""
     text = _BULLET.sub("", clause.strip())
     polite = _POLITE.match(text)
     return text[polite.end() :] if polite else text

@@ -15,7 +15,7 @@ _NOTE = re.compile(
     re.IGNORECASE,
 )
 _RULES = re.compile(r"\n\s*# (?:\*SEARCH/REPLACE block\* Rules|File editing rules):\n.*", re.DOTALL)
-"""Rules that aider appends to the user's text."""
+"""Matches the rules that aider appends to the user's text."""
 _WRAPPER = re.compile(r"</?(?:task|user_input|user_message|user_query|feedback)(?:\s[^>]{0,200})?>")
 _DIRECTORY = re.compile(
     r"(?:\bworking directory|\bworking in the directory|\bcwd|<directory|\bworkspace root|\bproject root)"
@@ -23,14 +23,14 @@ _DIRECTORY = re.compile(
     re.IGNORECASE,
 )
 _PLACEHOLDER = "/path/to"
-"""The beginning of example paths in Qwen Code's system prompt. Such a path is not the working directory."""
+"""The beginning of the example paths in Qwen Code's system prompt. They are not the working directory."""
 _OBSERVATION = "Observation:"
 # A client that gets the text from its command line may send it as one quoted argument.
 _ARGUMENT = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
 
 class CallOutcome(Value):
-    """The result of one tool call."""
+    """The result of one tool call. `name` is the name of the tool, `images` the number of images in the result."""
 
     name: str
     text: str
@@ -39,7 +39,11 @@ class CallOutcome(Value):
 
 
 class DemoConversation(Value):
-    """The user's last text, and the outcomes of the calls after it. Each round of tool results is a tuple."""
+    """The user's last text, and the outcomes of the calls after it.
+
+    Each item of `rounds` contains the outcomes of the calls in one assistant message. `images` and `files` are the
+    numbers of attachments of the user.
+    """
 
     user_text: str = ""
     rounds: tuple[tuple[CallOutcome, ...], ...] = ()
@@ -87,7 +91,10 @@ def strip_client_notes(text: str) -> str:
 
 
 def _last_user_message(messages: Sequence[Message]) -> int:
-    """Return the index of the last message with text from the user, or the number of messages if there is none."""
+    """Return the index of the last message with text or attachments from the user.
+
+    If there is none, return the number of messages.
+    """
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if message.role != "user" or _results(message):
@@ -98,7 +105,7 @@ def _last_user_message(messages: Sequence[Message]) -> int:
 
 
 def _rounds(messages: Sequence[Message]) -> tuple[tuple[CallOutcome, ...], ...]:
-    """Return the tool results, grouped by the assistant message with the calls and in the order of the calls."""
+    """Return the tool results, one group for each assistant message with calls, each in the order of the calls."""
     rounds: list[dict[int, CallOutcome]] = []
     order: dict[str, tuple[int, str]] = {}
     open_round = False
@@ -142,7 +149,7 @@ def _text(message: Message) -> str:
 
 
 def _directory(system: str, messages: Sequence[Message]) -> str:
-    """Return the working directory that the system prompt or a user message mentions; empty if none mentions it."""
+    """Return the working directory that the system prompt or a user message mentions, or an empty string."""
     for text in (system, *(_text(message) for message in messages if message.role == "user")):
         for found in _DIRECTORY.finditer(text):
             if not found[1].startswith(_PLACEHOLDER):

@@ -75,7 +75,7 @@ def decide(request: Request) -> DemoReply:
 
 
 class _Decision:
-    """Decides on the steps of one leg that does not follow a script."""
+    """Decides on the steps of one leg, if the user's text contains no script."""
 
     def __init__(self, request: Request, conversation: DemoConversation) -> None:
         self._request = request
@@ -124,7 +124,10 @@ class _Decision:
         return project_summary.is_asked(self._user_text[:200])
 
     def _with_result(self, action: Action) -> Action:
-        """Return the action. If it writes "it", as in `write it to b.txt`, replace "it" with the last tool result."""
+        """Return the action.
+
+        If its content is "it", as in `write it to b.txt`, replace that with the last tool result.
+        """
         outcomes = self._conversation.outcomes
         if action.kind == "write" and outcomes and _IT.fullmatch(action.content):
             return replace(action, content=bare(outcomes[-1].text))
@@ -133,7 +136,8 @@ class _Decision:
     def _next_calls(self) -> list[MatchedCall]:
         """Return the next calls of the plan.
 
-        The number of results shows which calls have been made: a client may run parallel calls one by one.
+        The number of tool results shows how many calls have been made. It may be in the middle of a step, because a
+        client may run parallel calls one by one.
         """
         done = len(self._conversation.outcomes)
         for step in self._plan:
@@ -144,7 +148,7 @@ class _Decision:
         return []
 
     def _forced_call(self) -> CallTool:
-        """Return a call for a request that requires one: to a tool for final answers, or else to the first tool."""
+        """Return a call for a request that requires one: to a tool for final answers, if any, otherwise the first tool."""
         final = next((tool for tool in self._tools if _FINAL.search(tool.name)), None)
         tool: ClientTool = final or self._tools[0]
         text = self._user_text if not self._conversation.rounds or final is None else self._result_text()
@@ -209,7 +213,7 @@ class _Decision:
         return f"I see {' and '.join(seen)}. " if seen and not self._conversation.rounds else ""
 
     def _changes(self) -> str:
-        """Return the requested file changes as text, for a client without tools that applies edits found in an answer.
+        """Return the requested file changes as text, for a client without tools that applies the edits in an answer.
 
         Return an empty string if the client does not ask for edits in such a format.
         """
@@ -225,7 +229,7 @@ class _Decision:
         )
 
     def _missing_tools(self) -> str:
-        """Return a text that says which tools are missing and which the client offers."""
+        """Return a text that says which tools are missing and which tools the client offers."""
         needs = [f"To {_lower(describe(action))}, I need a tool such as {_need(action)}." for action in self._missing]
         if self._request.tool_choice.mode == "none":
             why = "But the client does not allow tool calls in this request."

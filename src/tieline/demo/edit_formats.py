@@ -1,8 +1,8 @@
-"""File changes written as text, for clients that have no tools and apply the edits found in an answer.
+"""File changes written as text, for clients that have no tools and apply the edits in an answer.
 
 Such a client (for example aider) describes the format in its system prompt: whole files, SEARCH/REPLACE blocks, unified
-diffs, or plain instructions. Plain instructions are used in aider's architect mode: the model writes them as the
-"architect", and carries them out as the "editor" in a second request.
+diffs, or plain instructions. Plain instructions are used in aider's architect mode: as the "architect", the
+model writes them; as the "editor", it carries them out in a second request.
 """
 
 import re
@@ -23,13 +23,13 @@ _MARKS: tuple[tuple[Format, str], ...] = (
 
 
 def find_format(text: str) -> Format | None:
-    """Return the edit format that a prompt asks for, or None if it does not ask for any."""
+    """Return the edit format that a prompt asks for, or None."""
     lowered = text.lower()
     return next((form for form, mark in _MARKS if mark in lowered), None)
 
 
 def find_file(path: str, texts: Iterable[str]) -> str | None:
-    """Return the content of a file from the first text that shows it: a line with its path, then a fenced block.
+    """Return the content of a file from the first text that shows it as a line with its path and then a fenced block.
 
     Return None if no text shows the file.
     """
@@ -52,7 +52,7 @@ def change(form: Format, action: Action, before: str | None) -> str:
 
 
 def _instruction(action: Action) -> str:
-    """Return an instruction that the demo model itself can parse when it is called again as the editor."""
+    """Return an instruction that the demo model can parse itself when it is called again as the editor."""
     if action.kind == "edit":
         return f"edit {action.path}: replace `{action.pattern}` with `{action.new}`"
     return f"write `{action.content}` to {action.path}"
@@ -63,9 +63,9 @@ def _after(action: Action, before: str | None) -> str:
 
 
 def _lines_with(pattern: str, before: str | None) -> str:
-    """Return the first line of `before` that contains the pattern: only whole lines can be replaced.
+    """Return the first line of the file content `before` that contains the pattern, or else the pattern itself.
 
-    If there is no such line, return the pattern itself.
+    The edit formats can replace only whole lines.
     """
     return next((line for line in (before or "").splitlines() if pattern in line), pattern)
 

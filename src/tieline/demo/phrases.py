@@ -24,7 +24,7 @@ def title_of(words: str) -> str:
 
 
 def commit_message(words: str) -> str:
-    """Return a commit message that names the changed files. They are found in a diff in the user's text."""
+    """Return a commit message that names the files changed in the diff in the user's text."""
     names = _CHANGED.findall(words)
     return f"Update {', '.join(names[:3])}" if names else "Update"
 
@@ -36,7 +36,7 @@ def shortened(text: str, limit: int = 80) -> str:
 
 
 def unquoted(text: str) -> str:
-    """Return the text without the quotes, backticks or fence around it, or else without surrounding white space."""
+    """Return the text without the quotes, backticks or fence around it. If there are none, strip white space only."""
     if fenced := _FENCED.fullmatch(text):
         return fenced[1]
     text = text.strip()

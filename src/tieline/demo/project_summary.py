@@ -1,4 +1,4 @@
-"""Describe a project: list its folder, read the README found there, and quote it."""
+"""Describe the user's project: list its folder, read the README found there, and quote it."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -28,13 +28,13 @@ def is_asked(words: str) -> bool:
 
 
 def steps(outcomes: Sequence[CallOutcome]) -> list[list[Action]]:
-    """Return the steps that are known so far: list the folder and, if the listing contains a README, read it."""
+    """Return the steps to take: list the folder and, if the listing is known and contains a README, read that."""
     readme = _readme(outcomes)
     return [[Action(kind="list")], *([[Action(kind="read", path=readme)]] if readme else [])]
 
 
 def explanation(outcomes: Sequence[CallOutcome]) -> str:
-    """Return a description of the project, from the results of the steps: the listing and the README."""
+    """Return a description of the project. `outcomes` are the listing of its folder and, if it was read, the README."""
     entries, *read = outcomes
     parts = [report(entries) if entries.is_error else f"{_entries(entries.text)} {LIMITS}"]
     if read:
@@ -43,7 +43,7 @@ def explanation(outcomes: Sequence[CallOutcome]) -> str:
 
 
 def _readme(outcomes: Sequence[CallOutcome]) -> str:
-    """Return the path of the README that is closest to the root in the listing; empty if there is none."""
+    """Return the path of the README in the listing, or an empty string. If there are several, take the least nested."""
     found = _README.findall(outcomes[0].text) if outcomes and not outcomes[0].is_error else []
     return min(found, key=lambda name: (name.count("/"), len(name)), default="")
 

@@ -1,7 +1,7 @@
 """Convert the demo model's reply to the events of a leg, with small deltas, ids and token counts.
 
-A word counts as a token, and so do a few characters of arguments. The client's token limit and stop sequences apply.
-Ids are derived from the request, so the same request always yields the same events.
+Each word counts as one token, and so does each group of a few characters in the arguments of a call. The client's token
+limit and stop sequences apply. Ids are derived from the request, so the same request always yields the same events.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ def _digest(request: Request) -> bytes:
 class _ReplyWriter:
     """Writes the parts of a leg within the client's limits. Once a limit is reached, `cut` is the ending of the leg.
 
-    If `exact` is true, the limits do not apply.
+    If `exact` is true, there are no limits.
     """
 
     def __init__(self, request: Request, seed: bytes, *, exact: bool) -> None:
@@ -106,7 +106,10 @@ class _ReplyWriter:
         return len(tokens)
 
     def _stopped(self, text: str) -> tuple[str, str | None]:
-        """Return the text up to the first stop sequence, and that sequence; the text and None if there is none."""
+        """Return the text before the first stop sequence, and that sequence.
+
+        If there is none, return the text and None.
+        """
         found = [(at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
         if not found:
             return text, None

@@ -36,7 +36,7 @@ Step = Think | Say | CallTool | Silence
 class DemoReply(Value):
     """The steps of a leg, in order.
 
-    If `usage` is None, the tokens are counted. If `ending` is None, it is derived from the steps.
+    If `usage` is None, it is counted from the steps. If `ending` is None, it is derived from the steps as well.
     """
 
     steps: tuple[Step, ...] = ()

@@ -1,4 +1,4 @@
-"""Make values that satisfy a JSON schema, for structured answers and for tool arguments that the user did not give."""
+"""Make values that satisfy a JSON schema, for structured answers and for tool arguments missing in the user's text."""
 
 import re
 from typing import Any
@@ -33,7 +33,7 @@ _SAMPLES = ("a", "A", "0", "1", "abc", "ABC", "demo", "a1", "A1", "00", "000", "
 
 
 class FillHints:
-    """Supplies strings and numbers for generated values. They are taken from the user's text (`words`).
+    """Supplies strings and numbers from the user's text (`words`) for generated values.
 
     `phrase` is used for properties such as a description. `directory` is the client's working directory.
     """
@@ -58,7 +58,10 @@ class FillHints:
         return shortened(self.words, 200) or "demo"
 
     def number(self, schema: Schema, *, whole: bool) -> float | None:
-        """Return the next unused number in the user's text; None if there is none or the schema does not accept it."""
+        """Return the next unused number in the user's text, or None if there is none or the schema does not allow it.
+
+        `whole` says whether it must be an integer.
+        """
         if not self._numbers:
             return None
         number = self._numbers[0]
@@ -67,7 +70,7 @@ class FillHints:
         return self._numbers.pop(0) if fits else None
 
     def _proper_name(self) -> str:
-        """Return the first capitalised words inside a sentence; if there are none, the first capitalised word."""
+        """Return the first capitalised words that do not begin a sentence, or else the first capitalised word."""
         found = re.search(r"(?<=[\w,;:] )[A-Z]\w+(?: [A-Z]\w+)*", self.words[:4000])
         found = found or re.search(r"[A-Z]\w+", self.words[:4000])
         return found[0] if found else ""
@@ -85,7 +88,10 @@ class SchemaFiller:
         self.sparing = sparing
 
     def value(self, schema: object, name: str = "", depth: int = 0) -> Any:
-        """Return a small value that satisfies the schema. `name` is the name of the property that has this value."""
+        """Return a small value that satisfies the schema.
+
+        `name` is the name of the property for which the value is made, `depth` its depth of nesting.
+        """
         options = branches(resolve(schema, self.root), self.root)
         allows_null = any("null" in types_of(option) for option in options)
         if allows_null and (self.sparing or depth >= MAX_DEPTH):
@@ -115,7 +121,7 @@ class SchemaFiller:
                 return self._string(schema, name)
 
     def _choice(self, options: list[Any]) -> Any:
-        """Return the first option that the user's text mentions; if it mentions none, the first option."""
+        """Return the first option that the user's text mentions. If it mentions none, return the first option."""
         words = self.hints.words.lower()
         said = (option for option in options if isinstance(option, str) and option and option.lower() in words)
         return next(said, options[0])
@@ -185,7 +191,10 @@ def _distinct(value: Any, others: list[Any]) -> Any:
 
 
 def _matching(pattern: str, text: str) -> str:
-    """Return the text if it matches the pattern, otherwise a sample that matches. If none matches, return the text."""
+    """Return the text if it matches the pattern, otherwise a built-in sample that does.
+
+    If none does, return the text.
+    """
     try:
         wanted = re.compile(pattern)
     except re.error:

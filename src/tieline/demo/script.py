@@ -11,8 +11,8 @@
     stop: end_turn
     ```
 
-`---` separates legs. The first leg is played at once, and each further leg after another round of tool results. Other
-lines are `freeform: name raw text`, `pause: seconds` (at most 60), `stop: reason` (a text may follow stop_sequence and
+`---` separates legs. The first leg is played at once, and each further leg after the next round of tool results. Other
+lines are `freeform: name raw text`, `pause: seconds` (at most 60), `stop: reason` (a text may follow stop_sequence or
 refusal) and `error: kind message`, which must be the last line of its leg. Consecutive lines of text (or of thinking)
 form one part. Empty lines and lines that start with `#` are ignored. The client's max_tokens and stop sequences apply
 unless the leg has its own `stop:` line.
@@ -43,10 +43,10 @@ _COUNTS = {
 
 
 def play(user_text: str, rounds: Sequence[Sequence[CallOutcome]]) -> DemoReply | None:
-    """Return the scripted reply after these rounds of tool results. Raise BadRequest if the script is invalid.
+    """Return the scripted reply that follows these rounds of tool results.
 
-    Return None if the text contains no script, or if all legs of the script were played. The whole script is parsed
-    every time, so that a mistake in a later leg is reported at once.
+    Return None if the text contains no script, or if all legs of the script have been played. Raise BadRequest if the
+    script is invalid. The whole script is parsed every time, so that a mistake in a later leg is reported at once.
     """
     script = _find(user_text)
     if script is None:
@@ -74,8 +74,8 @@ def _find(user_text: str) -> str | None:
 class _ScriptedLeg:
     """Parses the lines of one leg of a script.
 
-    `results` are the tool results that replace placeholders such as `{{result}}`. They are None if the leg is not to be
-    played now.
+    `results` are the tool results that replace placeholders such as `{{result}}`. They are None if the leg is only
+    checked and not played.
     """
 
     def __init__(self, results: Sequence[CallOutcome] | None) -> None:

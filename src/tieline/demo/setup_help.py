@@ -33,12 +33,15 @@ _PLAN = re.compile(
 
 
 def about_project() -> str:
-    """Return the answer to a question about the user's project for a client that offers no tools."""
+    """Return the answer to a question about the user's project if the client offers no tools."""
     return f"I cannot see your project, because this request offers no tools. {TOOLS}"
 
 
 def find(words: str, *, has_shell: bool) -> str | None:
-    """Return setup instructions if the user's request needs a real model or a change of settings, otherwise None."""
+    """Return setup instructions if the user's request needs a real model or a change of settings, otherwise None.
+
+    `has_shell` says whether the client offers a tool that runs commands.
+    """
     words = words.strip()
     if _CONNECT.fullmatch(words):
         return MODELS

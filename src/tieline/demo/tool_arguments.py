@@ -25,7 +25,10 @@ def callable_tools(tools: Sequence[ToolSpec], names: Sequence[str] = ()) -> tupl
 def guess_call(
     tool: ClientTool, words: str, directory: str = "", *, given: Mapping[str, Any] | None = None
 ) -> CallTool:
-    """Return a call to the tool with the `given` arguments. Guess the other required arguments from the user's text."""
+    """Return a call to the tool with the `given` arguments. Guess other required arguments from the user's text.
+
+    `directory` is the client's working directory.
+    """
     if tool.freeform:
         return CallTool(name=tool.name, arguments=words, freeform=True)
     filler = SchemaFiller(tool.schema, FillHints(words, phrase=shortened(words, 60), directory=directory), sparing=True)
@@ -38,9 +41,9 @@ def guess_call(
 
 
 def parse_calls(tool: ClientTool, words: str, directory: str = "") -> list[CallTool]:
-    """Return calls to the tool with the arguments in the user's text.
+    """Return calls to the tool with the arguments in `words`, a part of the user's text.
 
-    The text is a JSON object, `name=value` pairs, or values in the order of the tool's parameters.
+    `words` is a JSON object, `name=value` pairs, or values in the order of the tool's parameters.
     """
     if tool.freeform:
         return [CallTool(name=tool.name, arguments=unquoted(words), freeform=True)]
@@ -52,7 +55,7 @@ def parse_calls(tool: ClientTool, words: str, directory: str = "") -> list[CallT
 def _given(tool: ClientTool, words: str) -> list[dict[str, Any]]:
     """Return the arguments that the user's text contains, one dictionary per call.
 
-    If the tool has one parameter and the text several values, there is one call for each value.
+    If the tool has one parameter and the text contains several values, there is one call for each value.
     """
     properties = properties_of(tool.schema)
     pairs = {key: unquoted(value) for key, value in _PAIR.findall(words) if key in properties}
@@ -93,7 +96,7 @@ def _enum_choices(tool: ClientTool, words: str) -> tuple[str, dict[str, Any]]:
 
 
 def _typed(text: str, schema: object, tool: ClientTool) -> Any:
-    """Convert text to the type that the parameter's schema expects, if possible."""
+    """Convert text to the type that the schema of a parameter expects. If this is impossible, return the text."""
     kinds = [kind for option in branches(resolve(schema, tool.schema), tool.schema) for kind in types_of(option)]
     if "string" in kinds or not kinds:
         return text

@@ -58,7 +58,7 @@ def describe(action: Action) -> str:
 def _routes(action: Action) -> Iterator[tuple[Capability, dict[Role, str]]]:
     """Yield the ways to perform an action, best first: usually a dedicated tool, then the shell.
 
-    Each way is the capability that a tool must have, and the values for the call, by role.
+    A way consists of the capability that a tool must have, and the values for its parameters by their role.
     """
     path, where = shlex.quote(action.path), shlex.quote(action.path or ".")
     match action.kind:
@@ -88,9 +88,9 @@ def _routes(action: Action) -> Iterator[tuple[Capability, dict[Role, str]]]:
 
 
 def _write_command(path: str, content: str) -> str:
-    """Return a shell command that writes exactly this content.
+    """Return a shell command that writes exactly this content to the file `path`, which is already quoted.
 
-    A heredoc always ends with a newline, so it is used only if the content ends with one.
+    A heredoc always ends with a newline, so it is used only if the content ends with a newline.
     """
     if not content.endswith("\n"):
         return f"printf %s {shlex.quote(content)} > {path}"
@@ -109,9 +109,10 @@ def _substitution(action: Action) -> str:
 def _call(
     capability: Capability, roles: Mapping[Role, str], tools: Sequence[ClientTool], hints: FillHints
 ) -> CallTool | None:
-    """Return a call to the first tool with this capability that accepts the values in `roles`, or None.
+    """Return a call to the first tool that has this capability and accepts the values in `roles`, or None.
 
-    A tool that lists or searches a folder is used even if it has no parameter for the folder's path.
+    `hints` supplies values for other required parameters. A tool that lists or searches a folder is used even if it
+    has no parameter for the folder's path.
     """
     must, may, spare = dict(roles), dict[Role, Any](), dict[Role, Any]()
     if capability in ("list", "grep", "glob"):

@@ -47,7 +47,10 @@ class MessageTree:
         return self._children.get(turn.parent, [])
 
     def newest(self, turn_id: str | None) -> str | None:
-        """Follow the newest child, from the message `turn_id` (None: the root) on. Return the id of the last message."""
+        """Follow the newest child, from the message `turn_id` (None: the root) on.
+
+        Return the id of the last message.
+        """
         seen: set[str] = set()
         while (children := self._children.get(turn_id)) and children[-1] not in seen:
             turn_id = children[-1]

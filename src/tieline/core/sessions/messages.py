@@ -43,7 +43,10 @@ def shorten_title(text: str) -> str:
 
 
 def _parts_in(rounds: Sequence[Message]) -> int:
-    """Return the number of parts in the assistant messages of `rounds`. Tool calls (which are activities) do not count."""
+    """Return the number of parts in the assistant messages of `rounds`.
+
+    Tool calls (which are activities) do not count.
+    """
     parts = (part for message in rounds if message.role == "assistant" for part in message.parts)
     return sum(not isinstance(part, ToolCall) for part in parts)
 

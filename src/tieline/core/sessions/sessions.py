@@ -79,7 +79,8 @@ class _LiveSession:
     def __init__(self, stored: StoredSession) -> None:
         self.stored = stored
         self.tree: MessageTree | None = None
-        """All messages while one is being generated, otherwise None. `PageSessions._trees` caches those of idle sessions."""
+        """All messages while one is being generated, otherwise None. `PageSessions._trees` caches the messages of idle
+        sessions."""
         self.draft: MessageDraft | None = None
         self.task: asyncio.Task[None] | None = None
 
@@ -301,7 +302,10 @@ class PageSessions:
         await self._finish(session, draft)
 
     async def _finish(self, session: _LiveSession, draft: MessageDraft) -> None:
-        """Store a complete or stopped message. If `_generate` and `_stop` both call this, the second call does nothing."""
+        """Store a complete or stopped message.
+
+        If `_generate` and `_stop` both call this, the second call does nothing.
+        """
         if session.draft is not draft:
             return
         session.draft = session.task = None
@@ -333,7 +337,10 @@ class PageSessions:
     # ── Plans ────────────────────────────────────────────────────────────────────────────────────
 
     def _on_answer(self, origin: Origin, item: InboxItem, answer: Answer) -> None:
-        """After a plan review, add the plan to the message being generated. If the plan is approved, leave plan mode."""
+        """After a plan review, add the plan to the message being generated.
+
+        If the plan is approved, leave plan mode.
+        """
         session = self._sessions.get(origin.session)
         if session is None or session.draft is None or not isinstance(item, PlanReview):
             return
