@@ -148,7 +148,10 @@ class _Decision:
         return []
 
     def _forced_call(self) -> CallTool:
-        """Return a call for a request that requires one: to a tool for final answers, if any, otherwise the first tool."""
+        """Return a call for a request that requires one.
+
+        Call a tool for final answers if there is one, or the first tool.
+        """
         final = next((tool for tool in self._tools if _FINAL.search(tool.name)), None)
         tool: ClientTool = final or self._tools[0]
         text = self._user_text if not self._conversation.rounds or final is None else self._result_text()

@@ -13,7 +13,7 @@ RESPONSE = "websocket.http.response"
 
 
 class AsgiWebSocket:
-    """A WebSocket on an ASGI server, which handles frames and pings, and limits the data that waits to be read."""
+    """A WebSocket on an ASGI server. The server handles frames and pings, and limits the data that waits to be read."""
 
     __slots__ = ("_max_size", "_receive", "_send", "is_open")
 
@@ -24,7 +24,7 @@ class AsgiWebSocket:
         self.is_open = True
 
     async def receive(self) -> bytes | None:
-        """Return the next message as UTF-8 text, or None if no more messages will arrive."""
+        """Return the next message as UTF-8 text, or None if the connection is closed."""
         if not self.is_open:
             return None
         message = await self._receive()
@@ -60,7 +60,7 @@ class AsgiWebSocket:
 
 
 class AsgiWebSocketCycle(AsgiCycle):
-    """A WebSocket handshake that an ASGI server has checked. An endpoint may also answer it as a plain GET request."""
+    """A WebSocket handshake that an ASGI server has checked. An endpoint may also answer it like a GET request."""
 
     __slots__ = ("_asgi_receive", "_can_respond", "_is_connected", "_websocket")
 
@@ -74,7 +74,10 @@ class AsgiWebSocketCycle(AsgiCycle):
         self._websocket: AsgiWebSocket | None = None
 
     async def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Send the head of a response. If the server does not support this, it sends a response of its own (403)."""
+        """Send the head of a response that refuses the handshake.
+
+        A server that does not support this sends its own response with status 403.
+        """
         await self._connect()
         if self._can_respond:
             await self._send({"type": f"{RESPONSE}.start", "status": status, "headers": list(headers)})
@@ -108,7 +111,7 @@ class AsgiWebSocketCycle(AsgiCycle):
             await self._asgi_receive()
 
     async def _receive_as_http(self) -> MutableMapping[str, Any]:
-        """Return the next ASGI message, as for a GET request: first an empty body, then `http.disconnect`."""
+        """Return the next ASGI message in the form for a GET request: first an empty body, then `http.disconnect`."""
         if self._is_connected:
             await self._asgi_receive()  # before the handshake is complete, only `websocket.disconnect` may follow
             return {"type": "http.disconnect"}

@@ -1,7 +1,8 @@
 """Limit the number of JSON values in a request body.
 
 Decoding JSON blocks the event loop, and a thread would not help because the decoder holds the GIL. The cost depends far
-more on the number of values than on the number of bytes, so values are counted before decoding, which is much cheaper.
+more on the number of values than on the number of bytes. So the values are counted before the body is decoded, which is
+much cheaper than decoding.
 """
 
 import asyncio
@@ -10,23 +11,23 @@ from collections.abc import Iterator, Sequence
 from tieline.model.errors import GatewayError
 
 MAX_VALUES = 100_000
-"""Maximum number of JSON values in one body. The longest conversations with coding agents have about ten thousand."""
+"""Maximum number of JSON values in one body. The longest conversations with coding agents have about 10,000."""
 COUNT_ABOVE = 128 * 1024
-"""Size in bytes above which the values of a body are counted. A smaller body cannot contain more than MAX_VALUES."""
+"""Size in bytes above which values are counted. As a value takes two bytes, smaller bodies cannot reach MAX_VALUES."""
 SCAN_SIZE = 256 * 1024
-"""Number of bytes to scan before other tasks may run."""
+"""Number of bytes to scan before giving other tasks a chance to run."""
 
 VALUE_MARKS = b"{[,"
-"""Each JSON value except the outermost follows one of these characters, in an object together with its name."""
+"""Each JSON value except the outermost one, with its name if it has one, follows one of these characters."""
 MEMBER_MARKS = b":"
-"""Each member of an object contains a colon. Counting colons is enough if arrays are passed on without decoding."""
+"""Each member of a JSON object contains a colon. Counting colons is enough if arrays are passed on undecoded."""
 
 
 async def check_values(body: Sequence[bytes], counted: bytes = VALUE_MARKS) -> None:
     """Raise GatewayError if a JSON body, given in chunks, has more than MAX_VALUES of the `counted` characters.
 
-    Characters inside strings do not count. A fast first count includes them. Only if it exceeds the limit is the exact
-    count made, which takes several times as long.
+    Characters inside strings do not count. They are included in a fast first count. If that exceeds the limit, an exact
+    second count follows, which takes several times as long.
     """
     scan = StructureScan()
     for outside in (bytes, scan.outside_strings):

@@ -54,7 +54,10 @@ class ChatFrontend:
         self._clock = clock
 
     async def complete(self, exchange: Exchange, *, model: str | None = None) -> None:
-        """Answer one request with a whole or a streamed response. `model` replaces the model's name in the body."""
+        """Answer one request with a whole or a streamed response.
+
+        If `model` is given, it replaces the name in the body.
+        """
         body = await exchange.body()
         try:
             request = wire.parse_request(body, self._conversations)
@@ -101,7 +104,7 @@ def is_cursor_editor(exchange: Exchange, request: Request) -> bool:
 
 
 def _with_delivery(request: Request, options: wire.Options) -> Request:
-    """Return the request, adapted to the form in which its answer is written for the client."""
+    """Adapt the request to `options`, which say in which form the client receives the answer."""
     if options.reasoning == "think":
         request = replace(request, messages=without_tags(request.messages))
     if options.arguments == "incremental":

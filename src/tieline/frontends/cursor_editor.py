@@ -38,7 +38,7 @@ _NUMBER = msgspec.json.Decoder(int)
 
 
 def from_responses(body: bytes, cache: ConversationCache, usage: bool) -> Request:
-    """Parse a Responses API body that may also have fields of Chat Completions.
+    """Parse a Responses API body that may also contain fields of Chat Completions.
 
     `usage` says whether a streamed answer must include token counts. If the body is invalid, raise a BadRequest that
     names the invalid field.
@@ -53,14 +53,14 @@ def from_responses(body: bytes, cache: ConversationCache, usage: bool) -> Reques
 
 
 def has_conversation(request: Request) -> bool:
-    """Return whether the metadata of a request contains a conversation id, as the editor sends it."""
+    """Return whether the metadata of a request contains a conversation id of the editor."""
     return _conversation(request) is not None
 
 
 def _conversation(request: Request) -> str | None:
     """Return the editor's conversation id from the metadata, or None.
 
-    The field `user` would not do: it is the same in all conversations of a person.
+    The field `user` cannot be used instead, because it is the same in all conversations of a person.
     """
     try:
         return _METADATA.decode(request.extra.get("metadata", Raw(b"{}"))).cursorConversationId or None
@@ -71,8 +71,8 @@ def _conversation(request: Request) -> str | None:
 def adapted(request: Request) -> Request:
     """Return the editor's request with its conversation id as cache key and session.
 
-    Remove `reasoning` from a Chat Completions request: it is a field of the Responses API, and the reasoning effort has
-    a separate field.
+    Remove the field `reasoning` from a Chat Completions request. It belongs to the Responses API, and the reasoning
+    effort that it contains is also set in a field of Chat Completions.
     """
     conversation = _conversation(request)
     if conversation is not None:

@@ -1,4 +1,4 @@
-"""The paths that Cursor's editor uses if it is configured with a base URL (`/cursor/…`) or for Azure."""
+"""The paths that Cursor's editor uses: below the configured base URL (`/cursor/…`), or in the form of Azure's API."""
 
 from tieline.frontends.chat import ChatFrontend
 from tieline.frontends.http import Endpoint, Exchange
@@ -8,7 +8,7 @@ from tieline.model.errors import GatewayError
 from tieline.wire.openai_chat import render_error
 
 BASES = ("/cursor", "/cursor/v1")
-"""Paths of the base URL, which users enter with or without `/v1`. The editor appends the path of an endpoint."""
+"""Paths of the base URL, with and without `/v1`, as users may enter either. The editor appends an endpoint's path."""
 DEPLOYMENTS = "/openai/deployments/"
 COMPLETIONS = "/chat/completions"
 PREFLIGHT = (
@@ -22,8 +22,8 @@ PREFLIGHT = (
 def editor_routes(chat: ChatFrontend, models: ModelsFrontend) -> Routes:
     """Return the routes for Cursor's editor.
 
-    The editor itself, technically a web page of another site, requests the list of models. All other requests come from
-    Cursor's servers. Therefore the list may be requested by web pages of other sites, with the key.
+    The list of models is requested by the editor itself, which counts as a web page of another site. Therefore web
+    pages of other sites may request this list if they send the key. All other requests come from Cursor's servers.
     """
     complete = Route(chat.complete, render_error)
     preflight = Route(_preflight, render_error, keyed=False, cross_site=True)
@@ -38,7 +38,7 @@ def editor_routes(chat: ChatFrontend, models: ModelsFrontend) -> Routes:
 
 
 def _deployment(chat: ChatFrontend) -> Endpoint:
-    """Return the endpoint for Azure's path, which contains the model's name as the name of the deployment."""
+    """Return the endpoint for Azure's path. In this path, the name of the deployment is the model's name."""
 
     async def complete(exchange: Exchange) -> None:
         name, found, rest = exchange.path.rstrip("/").partition(DEPLOYMENTS)[2].rpartition(COMPLETIONS)

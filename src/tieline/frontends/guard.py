@@ -1,4 +1,4 @@
-"""The request guard: decide by Host, Origin, key and token whether a request is served."""
+"""The request guard decides whether a request is served, by its Host and Origin headers, its key and its token."""
 
 import hmac
 import math
@@ -22,7 +22,7 @@ TOKEN = b"x-tieline-token"
 _BROWSERS = frozenset((b"origin", b"sec-fetch-site", PASS))
 """Headers that only requests from web pages have.
 
-Browsers add them, and a page can neither omit nor forge them. Only the pass is sent by the gateway's own page itself.
+Browsers add the first two, and a page can neither omit nor forge them. The gateway's own page sends its pass itself.
 """
 
 
@@ -32,7 +32,7 @@ def same_key(given: str, known: str) -> bool:
 
 
 class TokenBucket:
-    """Limits the rate of requests with a token bucket: `per_minute` tokens, refilled at `per_minute` tokens per minute.
+    """Limits the rate of requests. The bucket holds `per_minute` tokens and is refilled at this rate.
 
     `clock` returns monotonic time in seconds.
     """
@@ -44,7 +44,7 @@ class TokenBucket:
         self._updated = clock()
 
     def take(self) -> float:
-        """Take a token and return 0. If there is none, return the number of seconds until there is one."""
+        """Take a token and return 0. If the bucket is empty, return the number of seconds until the next token."""
         now = self._clock()
         rate = self._capacity / MINUTE
         self._tokens = min(self._capacity, self._tokens + (now - self._updated) * rate)
@@ -80,7 +80,10 @@ class Keys:
         return any(same_key(given, known) for known in self.own)
 
     def find(self, given: str) -> NamedKey | None:
-        """Return the named key with this value, OWN_KEY for one of the gateway's own keys, or None if it is unknown."""
+        """Return the named key with the value `given`.
+
+        Return OWN_KEY for one of the gateway's own keys, None if unknown.
+        """
         if self.is_own(given):
             return OWN_KEY
         return next((key for key in self._named if same_key(given, key.value)), None)
@@ -99,7 +102,7 @@ class Keys:
 
 
 class Guard:
-    """Decides by host name, origin and key which requests are served.
+    """Decides whether a request is served, by its host name, origin and key.
 
     Any web page can make a browser send requests to this machine, directly or by resolving its own host name to this
     machine's address (DNS rebinding). Therefore the Host header must name this gateway, and a web page that sends
@@ -127,9 +130,9 @@ class Guard:
     def check(self, exchange: Exchange, *, keyed: bool, public: bool = False, cross_site: bool = False) -> None:
         """Raise GatewayError if a request must not be served, judging by its headers.
 
-        A `keyed` path requires a key if the gateway has any, and the key is stored as `exchange.client_key`. If the
-        gateway has no key, a `public` path is still open to other users and tunnels. If it has one, a `cross_site` path
-        is open to all web pages: other sites do not know the key, and browsers do not add it.
+        If the gateway has keys, a `keyed` path requires one, which is stored as `exchange.client_key`. A `cross_site`
+        path then accepts requests from all web pages: other sites do not know a key, and browsers do not add it. If
+        the gateway has no keys, a `public` path still accepts requests from other users and through tunnels.
         """
         headers = exchange.headers
         if not self._is_our_host(headers.get(b"host", b"")):
@@ -157,7 +160,7 @@ class Guard:
                 self._keys.count(exchange.client_key)
 
     async def check_user(self, connection: AcceptedConnection) -> None:
-        """If the gateway has no key, raise GatewayError unless the user behind a connection may use it."""
+        """Raise GatewayError if the gateway has no key and the user behind a connection may not use it."""
         if self._keyless is None:
             connection.user_refusal = ""
         else:
@@ -173,11 +176,11 @@ class Guard:
         return () if self._keyless is None else self._keyless.warnings()
 
     def pass_for(self, key: str, exchange: Exchange) -> str | None:
-        """Return a pass that the web page may send instead of the key, or None if the key is wrong."""
+        """Return a pass that the web page may send instead of `key`, or None if the key is wrong."""
         return self._passes.issue(key, exchange.header(b"host")) if self._keys.is_own(key) else None
 
     def admits(self, exchange: Exchange) -> bool:
-        """Return whether a request has a valid key for its path or a valid pass of the web page, or needs neither."""
+        """Return whether a request has a key or a pass that is valid for its path, or needs neither."""
         if not self.has_keys:
             return True
         key = self._keys.find(exchange.key)
@@ -222,10 +225,10 @@ class Guard:
 
 
 class PageToken:
-    """The token that a browser must send with every request that changes something. It is new at every start.
+    """The token that a browser must send with every request that changes something. It changes at every start.
 
     A page of another site can make a browser send requests to the gateway, but it cannot read the responses. So it
-    cannot know the token, which only the response of `/api/state` contains.
+    cannot know the token, which is only sent in the response to `/api/state`.
     """
 
     def __init__(self, value: str) -> None:
@@ -271,7 +274,7 @@ def _netloc(url: str) -> str | None:
 
 
 def _is_address(name: str) -> bool:
-    """Return whether a host name is an IP address. An address is not resolved, which rules out DNS rebinding."""
+    """Return whether a host name is an IP address. DNS rebinding is impossible then, because no name is resolved."""
     try:
         ip_address(name)
     except ValueError:

@@ -1,7 +1,7 @@
 """HTTP requests and responses as frontends see them, independent of the server.
 
-No web framework is used, to keep the path of a request short. The gateway's own server passes its `RequestCycle`; any
-other server uses ASGI (`AsgiCycle`).
+No web framework is used, so that little code runs for each request. The gateway's own server passes its
+`RequestCycle`. Any other server uses ASGI (`AsgiCycle`).
 """
 
 import asyncio
@@ -32,15 +32,15 @@ MIB = 1024 * 1024
 MAX_RESERVED = 256 * MIB
 """Maximum total size of the bodies of all requests that are being received or answered, in bytes."""
 TRIM_ABOVE = 32 * MIB
-"""If more bytes than this were reserved, free memory is returned to the system when none are reserved any more."""
+"""If more bytes than this were reserved at some time, free memory is returned to the system once none are reserved."""
 RETRY_AFTER = 5.0
 STALL_TIMEOUT = 300.0
-"""A client that reads nothing for this many seconds is dropped. This applies to streams that belong to no leg."""
+"""Seconds after which a client that reads nothing is disconnected, for streams that do not belong to a leg."""
 
 UPGRADE = (("upgrade", "websocket"), ("sec-websocket-version", "13"))
-"""Headers of a response with status 426 (Upgrade Required)."""
+"""Headers of a response with status 426 (Upgrade Required), which asks the client to open a WebSocket."""
 INTERNAL_ERROR = 1011
-"""Code with which a WebSocket is closed after an error."""
+"""The close code of a WebSocket that is closed because of an error in the gateway."""
 
 STREAM_HEAD = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -50,13 +50,13 @@ STREAM_HEAD = (
 
 
 Hold = Callable[[int], bool]
-"""Takes the change in the number of bytes held for a client; returns False if the total for all clients is too high."""
+"""Takes the change in the number of bytes held for a client. Returns False if the total of all clients is too high."""
 
 
 class WebSocket(Protocol):
     """An accepted WebSocket. It is closed when its endpoint returns.
 
-    One task may wait in `receive`; any number may send.
+    Only one task at a time may call `receive`; any number of tasks may call `send`.
     """
 
     @property
@@ -70,7 +70,10 @@ class WebSocket(Protocol):
         """
 
     def send(self, *texts: bytes) -> Awaitable[None]:
-        """Send messages, each of them UTF-8 text. Wait if the client reads slowly. Drop them if it has disconnected."""
+        """Send messages, each of them UTF-8 text. Wait if the client reads slowly.
+
+        If the client has disconnected, drop the messages.
+        """
 
     def close(self, code: int = 1000, reason: str = "") -> Awaitable[None]:
         """Send a close frame, unless the connection is closed already. A long reason is cut off."""
@@ -98,12 +101,12 @@ class HttpCycle(Protocol):
         """The ASGI scope of the request."""
 
     def receive(self) -> Awaitable[MutableMapping[str, Any]]:
-        """Return the next ASGI message: first the parts of the body, then `http.disconnect`."""
+        """Return the next ASGI message: first the parts of the request body, then `http.disconnect`."""
 
     def respond(
         self, status: int, content_type: bytes, headers: Sequence[tuple[bytes, bytes]], body: bytes
     ) -> Awaitable[None]:
-        """Send a complete response. Its content type and length precede the other headers."""
+        """Send a complete response. The server adds the headers for the content type and length before `headers`."""
 
     def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> Awaitable[None]:
         """Set the status and the headers of a streamed response."""
@@ -120,13 +123,13 @@ class HttpCycle(Protocol):
     def accept(self, headers: Iterable[tuple[bytes, bytes]], max_size: int, hold: Hold, /) -> Awaitable[WebSocket]:
         """Complete a WebSocket handshake, with additional headers in the response.
 
-        `max_size` is the maximum size of a message in bytes. Whenever the number of bytes that wait for the endpoint
-        changes, `hold` is called with the difference. If it returns False, the connection is closed.
+        `max_size` is the maximum size of a message in bytes. `hold` is called with each change in the number of bytes
+        that were received but not yet read by the endpoint. If it returns False, the connection is closed.
         """
 
 
 class AsgiConnection:
-    """The connection of one ASGI request. ASGI does not show whether two requests share a connection."""
+    """The connection of one ASGI request. Each request has its own, because ASGI does not show shared connections."""
 
     __slots__ = ("client", "server", "user_refusal")
 
@@ -167,10 +170,10 @@ class AsgiCycle:
         return self._send({"type": "http.response.body", "body": body, "more_body": not last})
 
     def cut(self) -> None:
-        """Do nothing: an ASGI server closes the connection when the application leaves its response incomplete."""
+        """Do nothing: an ASGI server closes the connection if the application returns with the response incomplete."""
 
     def upgrade_refusal(self) -> tuple[int, str] | None:
-        """Return a refusal: over ASGI, a WebSocket handshake is not an HTTP request (see `AsgiWebSocketCycle`)."""
+        """Return a refusal: with ASGI, `AsgiWebSocketCycle` handles WebSocket handshakes, so this request is none."""
         return 426, "This takes a WebSocket handshake (`Upgrade: websocket`)."
 
     async def accept(self, _headers: Iterable[tuple[bytes, bytes]], _max_size: int, _hold: Hold, /) -> WebSocket:
@@ -190,7 +193,10 @@ class BodyBudget:
         self.reserved = 0
 
     def reserve(self, size: int) -> None:
-        """Reserve `size` bytes. Raise GatewayError if the limit is exceeded; even then the caller must release them."""
+        """Reserve `size` bytes. Raise GatewayError if the limit is exceeded.
+
+        The caller must release the bytes in both cases.
+        """
         self.reserved += size
         self._peak = max(self._peak, self.reserved)
         if self.reserved > self._limit:
@@ -201,7 +207,10 @@ class BodyBudget:
             )
 
     def release(self, size: int) -> None:
-        """Release `size` bytes. When the last are released after a high peak, return free memory to the system."""
+        """Release `size` bytes.
+
+        If none remain reserved after a high peak, return free memory to the operating system.
+        """
         self.reserved -= size
         if self.reserved == 0 and self._peak > TRIM_ABOVE:
             self._peak = 0
@@ -238,11 +247,11 @@ class Exchange:
         self.response_headers: tuple[tuple[bytes, bytes], ...] = ()
         """Headers to add to every response, including errors."""
         self.size = 0
-        """The size of the request's body in bytes, once it has been read."""
+        """The size of the request's body in bytes; 0 until it has been read."""
         self.reserved = 0
-        """Bytes of the body or of waiting WebSocket messages that count against the budget for all bodies."""
+        """The number of bytes reserved in the budget for all bodies, for the body or for waiting WebSocket messages."""
         self.websocket: WebSocket | None = None
-        """The WebSocket, once it is accepted."""
+        """The WebSocket, once it has been accepted; otherwise None."""
 
     @property
     def method(self) -> str:
@@ -269,7 +278,7 @@ class Exchange:
 
     @property
     def key(self) -> str:
-        """The key that the client sent, as `Authorization: Bearer`, `x-api-key` or `api-key` (Azure)."""
+        """The key that the client sent in `Authorization: Bearer`, `x-api-key` or `api-key` (Azure); empty if none."""
         scheme, _, token = self.header(b"authorization").partition(" ")
         if scheme.lower() == "bearer":
             return token.strip()
@@ -283,8 +292,8 @@ class Exchange:
     async def body(self, counted: bytes = VALUE_MARKS) -> bytes:
         """Return the whole body. Raise GatewayError if it is too large or the client disconnects.
 
-        A JSON body may contain at most `MAX_VALUES` of the characters in `counted` (see `bodies`). If the body is not
-        JSON, `counted` is empty.
+        A JSON body may contain at most `MAX_VALUES` of the characters in `counted` (see `bodies`). For a body that is
+        not JSON, pass an empty `counted`.
         """
         chunks: list[bytes] = []
         try:
@@ -301,8 +310,8 @@ class Exchange:
     async def _receive_body(self, chunks: list[bytes]) -> None:
         """Read the body into `chunks`.
 
-        A body that is too large is still read, up to four times the limit, because many clients read the response only
-        after they have sent the whole body.
+        A body that is too large is read up to four times the limit but not kept, because many clients read the response
+        only after they have sent the whole body.
         """
         more = True
         while more and self.size <= 4 * self._max_body:
@@ -333,7 +342,7 @@ class Exchange:
     def begin_stream(
         self, headers: Iterable[tuple[bytes, bytes]] = (), head: Iterable[tuple[bytes, bytes]] = STREAM_HEAD
     ) -> Awaitable[None]:
-        """Begin a streamed response. By default, `head` declares server-sent events; `headers` are added to it."""
+        """Begin a streamed response with the headers `head` (by default those of server-sent events) and `headers`."""
         self.begun = True
         return self._cycle.begin(200, [*head, *headers, *self.response_headers])
 
@@ -351,10 +360,10 @@ class Exchange:
         return self._cycle.is_upgrade
 
     async def accept(self, headers: Sequence[tuple[bytes, bytes]] = ()) -> WebSocket:
-        """Open the WebSocket the client asks for, with additional headers in the response to its handshake.
+        """Open the WebSocket that the client asks for, with additional headers in the response to its handshake.
 
         Raise GatewayError if the handshake is not valid. Messages have the same size limit as request bodies. A client
-        that sends a larger message, or one that is not UTF-8 text, is disconnected.
+        that sends a larger message, or a message that is not UTF-8 text, is disconnected.
         """
         refusal = self._cycle.upgrade_refusal()
         if refusal is not None:
@@ -365,7 +374,8 @@ class Exchange:
         return self.websocket
 
     def hold(self, change: int) -> bool:
-        """Add `change` to the number of bytes held for this client. Return False if the total is over the budget.
+        """Add `change` to the number of bytes held for this client. Return False if the total of all clients exceeds
+        the budget.
 
         Bytes that are still held when the endpoint returns are released then.
         """
@@ -405,7 +415,7 @@ async def fail(exchange: Exchange, error: GatewayError, render_error: RenderErro
 
 
 def encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
-    """Return headers as bytes, without those whose value contains a line break."""
+    """Return headers as bytes. Leave out headers whose value contains a line break."""
     return [
         (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
         for name, value in headers

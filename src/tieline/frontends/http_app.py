@@ -44,15 +44,15 @@ class Route:
         self.endpoint = endpoint
         self.render_error = render_error
         self.keyed = keyed
-        """Whether a request must have a key, if the gateway has any."""
+        """Whether a request must have a key if the gateway has keys."""
         self.public = public
-        """Whether other users of this machine and tunnels may use the endpoint although the gateway has no key."""
+        """Whether other users and tunnels may use the endpoint even if the gateway has no key to check."""
         self.cross_site = cross_site
-        """Whether the endpoint is open to web pages of other sites when the gateway has a key."""
+        """Whether web pages of other sites may use the endpoint if the gateway has a key."""
 
 
 WEBSOCKET = "WEBSOCKET"
-"""The method of a route that serves WebSockets. At paths without one, a handshake is handled as an HTTP request."""
+"""The method of a route for WebSockets. Where a path has no such route, a handshake is handled as an HTTP request."""
 Observer = Callable[[Exchange, GatewayError | None], None]
 """Called after each request with the error that the guard or the endpoint raised, or None."""
 Routes = Mapping[str, Mapping[str, Route]]
@@ -97,9 +97,10 @@ class PathTable:
 
 
 def _parents(path: str) -> Iterator[str]:
-    """Return the wildcard paths that match a path, with two and with three names before the `*`.
+    """Yield the wildcard paths with two or three names before the `*` that match a path.
 
-    For `/v1/models/a/b` these are `/v1/models/*` and `/v1/models/a/*`. Model names may contain slashes.
+    For `/v1/models/a/b` these are `/v1/models/*` and `/v1/models/a/*`. A model name may contain slashes, so `*` can
+    stand for several names.
     """
     pieces = path.split("/", 4)
     return ("/".join((*pieces[:depth], "*")) for depth in (3, 4) if len(pieces) > depth)
@@ -108,7 +109,8 @@ def _parents(path: str) -> Iterator[str]:
 class HttpApp:
     """The HTTP application, for the gateway's own server (`serve`) and for any ASGI server (`__call__`).
 
-    A `discreet` application answers only "Not found." at paths that it does not serve, with or without a key.
+    For a path that it does not serve, a `discreet` application answers only "Not found.", whether or not the client has
+    a key.
     """
 
     def __init__(
@@ -183,7 +185,7 @@ class HttpApp:
 
 
 def _refusal(error: GatewayError, render_error: RenderError, *, is_open: bool = False) -> Route:
-    """Return a route that raises an error. If `is_open` is set, clients without access receive this error as well."""
+    """Return a route that raises `error`. If `is_open` is true, clients without access receive this error as well."""
 
     async def refuse(_: Exchange) -> None:
         raise error

@@ -1,8 +1,8 @@
 """The inbox API at `/api/inbox` and the permanent grants ("always") at `/api/rules`.
 
     GET    /api/inbox          {"version": 3, "items": […]}, items as in `core.inbox.inbox.PendingItem`
-    GET    /api/inbox/watch    the same as server-sent events, now and on every change; meanwhile the client counts as a
-                               person who watches the inbox
+    GET    /api/inbox/watch    the same as server-sent events, now and on every change; while connected, the client
+                               counts as a person who watches the inbox
     POST   /api/inbox/<id>     an answer with its `type`, or a short form: {"option": "allow"}, {"approved": false,
                                "feedback": "…"}, {"action": "accept", "values": {…}}; a review of a plan that offers
                                options also accepts {"option": "…"}
@@ -35,7 +35,7 @@ _ANSWER_TYPES: Mapping[str, type[ApprovalAnswer | ReviewAnswer | QuestionAnswer]
     "filled": QuestionAnswer,
 }
 _TYPE_BY_FIELD = {"approved": "reviewed", "option": "permitted", "action": "filled", "values": "filled"}
-"""Maps fields to types. The type of an answer without `type` is that of the first of these fields it contains."""
+"""Maps fields to types. An answer without `type` has the type of the first of these fields that it contains."""
 
 
 class Rulebook(Protocol):
@@ -45,7 +45,7 @@ class Rulebook(Protocol):
     def workspace(self) -> str: ...
 
     async def grants(self) -> Sequence[tuple[Rule, str, str]]:
-        """Return each grant with its description and the reason why it no longer applies, or "" if it still applies."""
+        """Return each grant, its description, and the reason why it no longer applies (empty if it still applies)."""
 
     async def revoke(self, rule_id: str) -> bool: ...
 
@@ -84,7 +84,7 @@ class InboxFrontend:
             await send_events(exchange, self._tasks, self._changes())
 
     async def decide(self, exchange: Exchange) -> None:
-        """Answer an inbox item."""
+        """Pass a person's answer to the inbox item that the path names."""
         self._token.check_browser(exchange)
         answer = read_answer(await exchange.body())
         item_id = _last_segment(exchange)
@@ -115,7 +115,7 @@ class InboxFrontend:
         await exchange.respond(200, msgspec.json.encode({"workspace": book.workspace, "rules": rules}))
 
     async def revoke(self, exchange: Exchange) -> None:
-        """Revoke a grant."""
+        """Revoke the permanent grant that the path names."""
         self._token.check_browser(exchange)
         rule_id = _last_segment(exchange)
         if not await self._book().revoke(rule_id):

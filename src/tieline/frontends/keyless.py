@@ -1,6 +1,6 @@
-"""Access to a gateway without a key: only for the user who runs it and root, on a direct connection from this machine.
+"""Access to a gateway that has no key: only for its user and root, on a direct connection from this machine.
 
-Every user of the machine can connect to loopback, and so can anyone behind a proxy or a tunnel that runs on it. A
+Every user of the machine can connect to loopback, and so can anyone who uses a proxy or a tunnel that runs on it. A
 gateway that can run commands must not serve these people without a key.
 """
 
@@ -30,12 +30,12 @@ _FORWARDING_PREFIXES = (b"x-forwarded-", b"cf-", b"tailscale-", b"ngrok-", b"cdn
 
 
 class AcceptedConnection(Protocol):
-    """The connection on which a request arrived. The addresses are None if it is not a TCP connection."""
+    """The connection on which a request arrived. `client` and `server` are addresses, or None if it is not TCP."""
 
     client: tuple[str, int] | None
     server: tuple[str, int] | None
     user_refusal: str | None
-    """The reason why the user behind this connection is refused; empty if accepted, None before the check."""
+    """Why the user behind this connection is refused; empty if the user is accepted, None before the check."""
 
 
 class Keyless:
@@ -78,7 +78,7 @@ class Keyless:
         return ()
 
     def check_headers(self, names: Iterable[bytes]) -> None:
-        """Raise GatewayError if the header names show a proxy or a tunnel, or if host names are configured."""
+        """Raise GatewayError if a header name reveals a proxy or a tunnel, or if host names are configured."""
         if self._is_published:
             raise self._refused("`hosts` under [server] is set, so other machines may reach it")
         for name in names:
@@ -86,7 +86,10 @@ class Keyless:
                 raise self._refused(f"This request came through a proxy or a tunnel (`{name.decode('latin-1')[:60]}`)")
 
     async def check_user(self, connection: AcceptedConnection) -> None:
-        """Raise GatewayError unless a connection comes from an accepted user. The user is looked up only once."""
+        """Raise GatewayError unless a connection comes from an accepted user.
+
+        Each connection is looked up only once.
+        """
         if connection.user_refusal is None:
             connection.user_refusal = await self._user_refusal(connection)
         if connection.user_refusal:

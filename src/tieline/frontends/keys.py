@@ -5,7 +5,7 @@ from typing import NamedTuple
 from tieline.core.legs.access import ModelAccess
 
 MODEL_PATHS = ("/v1/", "/chat/", "/cursor/", "/openai/deployments/")
-"""Prefixes of the paths of the model APIs. Named keys are valid only for these."""
+"""Prefixes of the paths of the model APIs. Named keys are valid only for these paths."""
 
 
 class NamedKey(NamedTuple):

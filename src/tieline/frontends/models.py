@@ -11,13 +11,13 @@ from tieline.wire.anthropic import models as anthropic_models
 from tieline.wire.openai_chat import models as openai_models
 
 CLAUDE_CODE_PREFIXES = ("claude", "anthropic")
-"""Claude Code lists only models with one of these prefixes. An alias such as `claude-*` gives a model such a name."""
+"""Claude Code shows only models whose names begin with one of these. An alias such as `claude-*` adds such names."""
 
 
 class ModelsFrontend:
     """Serves the list of models. A client that sends `anthropic-version` receives Anthropic's format.
 
-    `api_types` are the names of the APIs that this gateway serves, as clients know them.
+    `api_types` are the served APIs, by the names that clients expect in the list.
     """
 
     def __init__(self, gateway: Gateway, api_types: Sequence[str] = ()) -> None:
@@ -61,5 +61,5 @@ class ModelsFrontend:
 
 
 def is_anthropic(exchange: Exchange) -> bool:
-    """Return whether the client uses Anthropic's API. This is needed for paths that OpenAI's API has as well."""
+    """Return whether the client uses Anthropic's API, at a path that OpenAI's API has as well."""
     return b"anthropic-version" in exchange.headers

@@ -1,4 +1,4 @@
-"""Passes of the web page. A pass proves that the key was entered, and is valid for the page's own paths at one host.
+"""Passes for the web page. A pass proves that the user entered the key. It is valid for the page's paths at one host.
 
 The page keeps its pass in the browser's storage, which belongs to one origin (scheme, host and port), and sends it in a
 header. A cookie would be sent to every port of the host. A pass contains its expiry time and an HMAC of that time and

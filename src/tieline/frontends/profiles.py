@@ -17,7 +17,10 @@ Freeform = Literal["custom", "function"]
 
 
 class Profile(NamedTuple):
-    """Options for one kind of client. `user_agent` may contain `*`. An option that is None is not set."""
+    """Options for one kind of client. `user_agent` is a pattern that may contain `*`.
+
+    Options that are None are not set.
+    """
 
     user_agent: str | None = None
     key: str | None = None
@@ -30,7 +33,7 @@ class Profile(NamedTuple):
     """Whether the gateway adds its own tools to requests. If None, this depends on the client's named key."""
 
     def completed_by(self, other: "Profile") -> "Profile":
-        """Return a copy in which the options that are not set are taken from the other profile."""
+        """Return a copy in which options that are not set are taken from `other`."""
         return self._replace(
             arguments=self.arguments or other.arguments,
             reasoning=self.reasoning or other.reasoning,
@@ -47,11 +50,13 @@ class Profile(NamedTuple):
 
 
 EDITOR = Profile(arguments="buffered", freeform="function")
-"""The built-in profile of Cursor's editor, which supports only function calls and may run an incomplete call."""
+"""The built-in profile of Cursor's editor. The editor supports only function calls, and may run incomplete calls."""
 
 
 class Profiles:
-    """Finds the profile of a client: the first that matches. The default profile and the client's key complete it.
+    """Finds the profile of a client: the first profile that matches.
+
+    Options that it does not set are taken from the default profile, and then from the client's key.
 
     `editor` contains the configured options for Cursor's editor. They take precedence over its built-in profile.
     """

@@ -23,10 +23,10 @@ from tieline.model.source import AnswerSource
 from tieline.tasks import Tasks
 
 FOLDER_HEADER, SERVERS_HEADER = b"x-tieline-folder", b"x-tieline-mcp"
-"""Request headers that select a working folder and MCP servers for a coding agent, by names in the configuration."""
+"""Request headers that select a working folder and MCP servers for a coding agent by their configured names."""
 CHECK_INTERVAL = 0.05
-"""Seconds between two checks of all open responses. Only for a request that takes longer than this is a task started
-that watches for a disconnect."""
+"""Seconds between two checks of all open responses. The task that watches for a disconnect is
+started only if a request takes longer than this."""
 STALL_TIMEOUT = 300.0
 """Seconds after which a client that reads nothing is disconnected."""
 
@@ -44,7 +44,7 @@ class Writer(Protocol):
 
 
 class ServedLeg(Protocol):
-    """The leg that answers a request; see WatchedLeg."""
+    """The leg that answers a request: the part of the interface of `WatchedLeg` that is needed here."""
 
     @property
     def dropped(self) -> Sequence[str]: ...
@@ -89,7 +89,10 @@ class Relay:
         profile: Profile,
         open_leg: OpenLeg | None = None,
     ) -> None:
-        """Answer one request with a leg, by default of the gateway. If the client disconnects, the leg ends at once."""
+        """Answer one request with a leg, which `open_leg` (by default, the gateway) opens.
+
+        If the client disconnects, the leg ends at once.
+        """
         writer = protocol.writer(options) if request.stream else None
         request, client = selecting(request, exchange), client_of(exchange, protocol.name, profile)
         response = self._begin(exchange, writer)
@@ -154,7 +157,10 @@ class Relay:
             forwarded.close()
 
     async def _replies(self, requests: Sequence[Request], client: LegClient) -> list[Reply]:
-        """Return the replies to several concurrent requests. If one fails, cancel the others and raise its error."""
+        """Return the replies to several concurrent requests.
+
+        If a request fails, cancel the others and raise its error.
+        """
         try:
             async with asyncio.TaskGroup() as group:
                 legs = [group.create_task(self._reply(request, client)) for request in requests]
@@ -176,7 +182,7 @@ class Relay:
         return response
 
     def _check(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Check all open responses. The timer stops when there are none."""
+        """Check all open responses, and restart the timer if there are any."""
         now = loop.time()
         for response in self._open:
             response.check(now, self._keep_alive, self._tasks)
@@ -184,7 +190,10 @@ class Relay:
 
 
 def client_of(exchange: Exchange, frontend: str, profile: Profile, size: int | None = None) -> LegClient:
-    """Return the information about a client that a leg needs. The size of the request is `size` or that of the body."""
+    """Return the information about a client that a leg needs.
+
+    `size` is the size of the request, by default that of its body.
+    """
     return LegClient(
         frontend,
         exchange.header(b"user-agent"),
@@ -196,7 +205,7 @@ def client_of(exchange: Exchange, frontend: str, profile: Profile, size: int | N
 
 
 def selecting(request: Request, exchange: Exchange) -> Request:
-    """Return the request with the folder and the tool servers that its headers select for an agent, if any."""
+    """Return the request with the folder and the MCP servers that its HTTP headers select for a coding agent."""
     folder, servers = exchange.headers.get(FOLDER_HEADER), exchange.headers.get(SERVERS_HEADER)
     if folder is None and servers is None:
         return request
@@ -222,7 +231,7 @@ async def _send_stream(response: "_OpenResponse", leg: ServedLeg, writer: Writer
 
 
 async def _send_whole(exchange: Exchange, leg: ServedLeg, protocol: ClientProtocol, options: Value) -> None:
-    """Send the complete reply of a leg when it has ended."""
+    """Wait until a leg has ended, and send its complete reply."""
     events: list[Event] = []
     source: AnswerSource | None = None
     async for batch in leg:
@@ -238,9 +247,9 @@ async def _send_whole(exchange: Exchange, leg: ServedLeg, protocol: ClientProtoc
 
 
 class _OpenResponse:
-    """A response in progress. It is cancelled when its client disconnects, and kept alive while there is no data.
+    """A response in progress. It is cancelled when the client disconnects, and kept alive while there is no data.
 
-    The head of a stream is sent with its first bytes, so that an earlier failure can still set the status code.
+    The head of a stream is sent together with its first bytes, so that a failure before them can set the status code.
     """
 
     __slots__ = (
@@ -297,7 +306,7 @@ class _OpenResponse:
             self.exchange.cut()
 
     def close(self) -> None:
-        """Send nothing more, not even a keep-alive that is due, and stop watching for a disconnect."""
+        """Make sure that nothing more is sent, not even a keep-alive, and stop watching for a disconnect."""
         self._is_closed = True
         if self._listener is not None:
             self._listener.cancel()
@@ -352,7 +361,7 @@ def _response_headers(batch: Batch, protocol: ClientProtocol) -> list[tuple[byte
 
 
 def _dropped(leg: ServedLeg | None) -> list[tuple[bytes, bytes]]:
-    """Return the header that lists everything that could not be translated between the two protocols."""
+    """Return the response header that lists the content that could not be translated between the two protocols."""
     dropped = leg.dropped if leg is not None else ()
     return encoded(losses.header(dropped)) if dropped else []
 

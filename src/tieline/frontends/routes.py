@@ -1,4 +1,4 @@
-"""The table of all HTTP paths."""
+"""Build the tables of HTTP paths, for the gateway and for a tunnel."""
 
 from collections.abc import Callable
 
@@ -41,7 +41,7 @@ def build_http_app(
     """Build the HTTP application.
 
     `limit` is the maximum size of a request body in bytes. `page` is called with the endpoint of `/` and returns the
-    routes of the web page, which take precedence over the others.
+    routes of the web page, which take precedence over all other routes.
     """
     chat = ChatFrontend(relay, profiles, gateway.conversations, guard, clock=clock)
     messages = MessagesFrontend(relay, profiles, gateway)

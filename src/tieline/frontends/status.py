@@ -8,7 +8,7 @@ from tieline.frontends.http import TEXT, Exchange, address
 
 
 class Hello:
-    """Serves the text at `/`: `text` for a client that has the key or needs none, `needs_key` for any other client."""
+    """Serves the path `/`: `text` for a client that has a key or needs none, `needs_key` for any other client."""
 
     def __init__(self, guard: Guard, text: Callable[[str], str], needs_key: str) -> None:
         self._guard = guard
