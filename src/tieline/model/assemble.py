@@ -2,8 +2,8 @@
 
 All readers use `PartsWriter`. Upstreams interleave parts: two calls may grow alternately, or text may arrive while a
 call is open. The grammar of a leg does not allow that. Therefore only the oldest unfinished part (the *head*) is
-emitted as it grows, and the text of every later part is held until the parts before it have ended. The chunks of a text
-are collected in a list and joined once, at the end.
+emitted as it grows, and the text of every later part is held back until all parts before it have ended. The chunks
+of a text are collected in a list and joined once, at the end.
 """
 
 import re
@@ -49,7 +49,8 @@ class _Slot(Struct):
     def join_surrogates(self, text: str) -> str:
         """Return the text with split surrogate pairs joined.
 
-        A pair may be split between two chunks. Therefore a first half at the end of `text` is kept for the next call.
+        A pair may be split between two chunks of a part. Therefore, if `text` ends with the first half of a pair, this
+        half is kept for the next call.
         """
         if not self.half and not _SURROGATE.search(text):
             return text
@@ -69,7 +70,7 @@ class PartsWriter:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.calls = 0
-        """The number of tool calls that were started."""
+        """The number of tool calls that have been started."""
         self._under_way: dict[Hashable, _Slot] = {}
         self._head: _Slot | None = None
         self._waiting: deque[_Slot] = deque()
@@ -132,7 +133,7 @@ class PartsWriter:
         return "".join(self._under_way[key].chunks)
 
     def revise(self, key: Hashable, part: Part) -> None:
-        """Replace all fields of an unfinished part except its text, such as its signature, with those of `part`."""
+        """Replace the fields of an unfinished part, such as its signature, with those of `part`. Its text remains."""
         self._under_way[key].part = part
 
     def end(self, key: Hashable) -> None:
@@ -155,7 +156,7 @@ class PartsWriter:
             self.end(key)
 
     def whole(self, part: Part, text: str = "") -> None:
-        """Add a complete part. `part` contains all fields except the text, which is passed as `text`."""
+        """Add a complete part. `part` contains all fields except the text, which is passed separately as `text`."""
         if self._head is not None or (not text.isascii() and _SURROGATE.search(text)):
             key = object()
             self.start(key, part)
@@ -186,7 +187,7 @@ class PartsWriter:
 
 
 def part_events(index: int, part: Part, text: str) -> tuple[Event, ...]:
-    """Return the events of a complete part with this index and `text`, which must not contain surrogates."""
+    """Return the events of a complete part that has this index and text. The text must not contain surrogates."""
     begun, whole = PartStart(index=index, part=_empty(part)), PartEnd(index=index, part=_filled(part, text))
     return (begun, PartDelta(index, text), whole) if text else (begun, whole)
 
@@ -194,8 +195,8 @@ def part_events(index: int, part: Part, text: str) -> tuple[Event, ...]:
 def _empty(part: Part) -> Part:
     """Return the part without its text, for PartStart.
 
-    Fields that may arrive later, such as a signature, are removed too. So the result is the same whether the part is
-    emitted at once or held back.
+    Fields that may arrive later, such as a signature, are removed too, so that PartStart is the same whether the part
+    is emitted at once or held back.
     """
     if type(part) is Text:
         return Text(refusal=True) if part.refusal else _NO_TEXT
@@ -251,7 +252,7 @@ def fold(events: Iterable[Event], source: AnswerSource | None = None) -> Reply:
 
 
 def unfold(reply: Reply) -> list[Event]:
-    """Return the events of a leg that has this reply as its content. This is the inverse of `fold`."""
+    """Return the events of a leg with this reply. This is the inverse of `fold`."""
     parts = PartsWriter()
     for part in reply.parts:
         match part:

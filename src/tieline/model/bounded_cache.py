@@ -34,11 +34,11 @@ class BoundedCache(Generic[K, V]):
         return key in self._entries
 
     def __iter__(self) -> Iterator[K]:
-        """Iterate over the keys, the least recently used first."""
+        """Iterate over the keys, from the least to the most recently used."""
         return iter(self._entries)
 
     def get(self, key: K) -> V | None:
-        """Return the value for `key`, or None. A hit makes the entry the most recently used."""
+        """Return the value for `key`, or None. Mark the entry as the most recently used."""
         entry = self._entries.get(key)
         if entry is None:
             self.misses += 1
@@ -48,9 +48,9 @@ class BoundedCache(Generic[K, V]):
         return entry[0]
 
     def put(self, key: K, value: V, weight: int = 0) -> None:
-        """Store a value under `key`, replacing any earlier one. Evict the least recently used entries if necessary.
+        """Store a value under `key` in place of any earlier value. Evict the least recently used entries if necessary.
 
-        A value heavier than `max_each` is not stored, but the earlier value is still removed.
+        A value heavier than `max_each` is not stored, but an earlier value is removed all the same.
         """
         self.pop(key)
         if self._max_each is not None and weight > self._max_each:

@@ -1,6 +1,6 @@
 """Messages and their parts.
 
-All values are immutable; use `msgspec.structs.replace` to make a modified copy. Three rules keep the vocabulary small:
+All values are immutable; use `msgspec.structs.replace` to make a modified copy. Three rules keep the types simple:
 
 - JSON that is only passed on (arguments, schemas) stays JSON *text*. It is parsed only where its content is needed.
   Otherwise it reaches the receiver exactly as it was sent.
@@ -20,7 +20,7 @@ Role = Literal["system", "user", "assistant"]
 
 NO_META: Meta = {}
 STATE = "state"
-"""The key under which the `meta` of a call, a message or an ending holds the state of the upstream."""
+"""The key in the `meta` of a call, a message or an ending under which the upstream's state is stored."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -29,7 +29,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Text(Value, tag="text"):
-    """A text part. `refusal` says whether it is a refusal to answer, for which some protocols have a separate field."""
+    """A text part. `refusal` says whether it is a refusal to answer. Some protocols have a separate field for that."""
 
     text: str = ""
     refusal: bool = False
@@ -49,7 +49,7 @@ class Thinking(Value, tag="thinking"):
 
 
 class Image(Value, tag="image"):
-    """An image, either as valid base64 text (`data`) or by its address (`url`)."""
+    """An image, either as valid base64 text (`data`) or as an address (`url`)."""
 
     media_type: str = ""
     data: str | None = None
@@ -58,7 +58,7 @@ class Image(Value, tag="image"):
 
 
 class File(Value, tag="file"):
-    """A document such as a PDF, either as valid base64 text (`data`) or by its address (`url`)."""
+    """A document such as a PDF, either as valid base64 text (`data`) or as an address (`url`)."""
 
     media_type: str = ""
     data: str | None = None
@@ -78,7 +78,7 @@ class ToolCall(Value, tag="tool_call"):
 
 
 class ToolResult(Value, tag="tool_result"):
-    """The result of a tool call."""
+    """The result of the tool call with the id `call_id`."""
 
     call_id: str
     content: tuple[Text | Image | File, ...] = ()

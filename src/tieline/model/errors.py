@@ -29,7 +29,7 @@ _TRANSIENT: frozenset[ErrorKind] = frozenset(("rate_limited", "overloaded", "tim
 
 
 def is_transient(failed: Failed) -> bool:
-    """Return whether a request that failed like this may succeed if it is sent again later."""
+    """Return whether a request with this failure may succeed if it is sent again later."""
     return failed.kind in _TRANSIENT and NOT_RETRYABLE not in failed.headers
 
 
@@ -80,7 +80,7 @@ class GatewayError(Exception):
 
 
 class BadRequest(GatewayError):
-    """The request is invalid: `param` is the path of the invalid field, `message` says what was expected."""
+    """The request is invalid. `param` is the path of the invalid field, and `message` says what was expected."""
 
     def __init__(self, message: str, param: str | None = None, *, code: str | None = None) -> None:
         super().__init__("bad_request", message, param=param, code=code)
@@ -88,8 +88,8 @@ class BadRequest(GatewayError):
     def within(self, place: str) -> "BadRequest":
         """Return a copy of the error with `place` prepended to the path in `param`.
 
-        A parser of a nested value raises an error with a relative path; each of its callers prepends its own part of
-        the path.
+        A parser of a nested value raises an error with a path relative to this value, and each of its callers prepends
+        the part of the path that it knows.
         """
         path = f"{place}.{self.param}" if self.param else place
         message = self.message.replace(f"`{self.param}`", f"`{path}`", 1)
@@ -97,7 +97,7 @@ class BadRequest(GatewayError):
 
 
 class LegFailed(GatewayError):
-    """A leg ended with Failed while the client was waiting for a complete reply."""
+    """A leg ended with the event `Failed`, and the client expects a complete reply instead of a stream."""
 
     def __init__(self, failed: Failed) -> None:
         super().__init__(

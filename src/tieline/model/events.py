@@ -5,12 +5,12 @@
     ending = Finished | Failed                  exactly one, always last; Failed may also stand alone
 
 The concatenated deltas of a part are its text: the `text` of a Text or Thinking, the `arguments` of a ToolCall. Parts
-of other types have no deltas, because PartEnd has their complete content. If a part is open when a leg fails, it has no
+of other types have no deltas, because PartEnd contains them completely. If a part is open when a leg fails, it has no
 PartEnd. The writer of the client's protocol then closes the part, unless it is a call: an unfinished call must not look
 complete.
 
-Events are passed in batches: the events of one read from the upstream are translated together and written at once. The
-ending of a leg does not say whether the run continues; only the core needs to know that.
+Events are passed in batches: all events of one read from the upstream are translated and written together. The ending
+of a leg does not say whether the run continues; only the core needs to know that.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,7 +65,7 @@ class Started(Value, tag="started"):
 
 
 class PartStart(Value, tag="part_start"):
-    """A part begins. `part` has the right type but no text yet; a call already has its id and name."""
+    """A part begins. `part` has the final type but no text yet; a call already has its id and name."""
 
     index: int
     part: Part
@@ -79,14 +79,14 @@ class PartDelta(Value, tag="part_delta", kw_only=False, gc=False):
 
 
 class PartEnd(Value, tag="part_end"):
-    """A part is complete; `part` has its whole text."""
+    """A part is complete. `part` contains its whole text."""
 
     index: int
     part: Part
 
 
 class Usage(Value, tag="usage"):
-    """Token counts of the leg up to this event. A later Usage replaces an earlier one.
+    """The total token counts of the leg up to this event. A later Usage replaces an earlier one.
 
     `input` excludes tokens that were read from the cache or written to it.
     """
@@ -96,18 +96,18 @@ class Usage(Value, tag="usage"):
     cache_read: int = 0
     cache_write: int = 0
     reasoning: int = 0
-    """How many of the `output` tokens were used for thinking; 0 if the upstream does not report this."""
+    """The number of `output` tokens that were used for thinking; 0 if the upstream does not report it."""
 
     @property
     def prompt(self) -> int:
-        """The number of prompt tokens, cached or not."""
+        """The number of prompt tokens, including cached tokens."""
         return self.input + self.cache_read + self.cache_write
 
 
 class Note(Value, tag="note"):
-    """Information about a leg for a person: a repair, an inferred ending, something that could not be translated.
+    """Information about a leg for a person, such as a repair or an inferred ending.
 
-    A note of the kind LEFT_OUT reports content that could not be translated and was therefore dropped; `what` names
+    A note of the kind LEFT_OUT reports content that could not be translated and was therefore dropped. `what` names
     this content in a word or two.
     """
 
@@ -121,7 +121,10 @@ LEFT_OUT = "left_out"
 
 
 def left_out(what: str, why: str) -> Note:
-    """Return a note that says which content could not be translated (`what`, in a word or two), and `why`."""
+    """Return a note about content that could not be translated.
+
+    `what` names it in a word or two, `why` is the reason.
+    """
     return Note(kind=LEFT_OUT, message=f"{what}: {why}", what=what)
 
 
@@ -135,7 +138,7 @@ class Diff(Value):
     old: str | None
     new: str
     line: int = 1
-    """The line number at which `old` and `new` begin, because they may omit unchanged lines around the change."""
+    """The number of the first line of `old` and `new` in the file: they may omit unchanged lines before the change."""
 
 
 class Activity(Value, tag="activity"):
@@ -156,7 +159,7 @@ class Activity(Value, tag="activity"):
     exit_code: int | None = None
     """The exit code of a command that ended by itself; otherwise None."""
     plan: str = ""
-    """For a plan review: the plan in Markdown. `output` then contains the person's decision."""
+    """The plan in Markdown, if the activity is a plan review. `output` then contains the person's decision."""
 
 
 class PlanEntry(Value):
@@ -185,7 +188,8 @@ class Finished(Value, tag="finished"):
 class Failed(Value, tag="failed"):
     """The leg failed.
 
-    If no response has been sent yet, the client receives `status` as the HTTP status, otherwise an error in the stream.
+    If the response has not begun yet, the client receives it with the HTTP status `status`. Otherwise the client
+    receives an error in the stream.
     """
 
     kind: ErrorKind
@@ -203,7 +207,7 @@ E = TypeVar("E", bound=Event)
 
 
 def of_kind(batch: Batch, kind: type[E]) -> Iterator[E]:
-    """Iterate over the events of a batch that have exactly this type. This is fast, because the filter runs in C."""
+    """Iterate over the events of a batch whose type is exactly `kind`. This is fast, because the filter runs in C."""
     return compress(batch, map(is_, map(type, batch), repeat(kind)))  # type: ignore[arg-type] # mypy does not narrow by `kind`
 
 
@@ -218,7 +222,7 @@ class SourcedBatch(list[Event]):
 
 
 def source_of(batch: object) -> AnswerSource | None:
-    """Return the source of a batch, if it has one."""
+    """Return the source of a batch, or None if it has none."""
     return batch.source if type(batch) is SourcedBatch else None
 
 

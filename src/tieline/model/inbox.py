@@ -45,11 +45,14 @@ class Approval(Value, tag="permission"):
     command: str | None = None
     diff: str = ""
     detail: str = ""
-    """Details that `command`, `path` and `diff` do not show: other arguments and the agent's own description."""
+    """Details that `command`, `path` and `diff` do not contain: other arguments, and the agent's own description."""
     input: str = ""
-    """The call's arguments as received, usually JSON text; never an agent's description of them."""
+    """The call's arguments exactly as received, usually JSON text.
+
+    An agent's description of them does not belong here.
+    """
     hidden: int = 0
-    """How many characters were cut from the other fields to meet `ITEM_LIMIT`. A mark in the text shows each cut."""
+    """The number of characters cut from the other fields to meet `ITEM_LIMIT`. A mark in the text shows each cut."""
     risk: str = ""
     """One sentence about the risk of this call; empty if no risk was recognised."""
     options: tuple[Option, ...] = DEFAULT_OPTIONS
@@ -67,7 +70,7 @@ class PlanReview(Value, tag="plan_review"):
     input: str = ""
     """The call's arguments as received; see `Approval.input`."""
     hidden: int = 0
-    """See `Approval.hidden`."""
+    """The number of characters that were cut; see `Approval.hidden`."""
     options: tuple[Option, ...] = ()
     """The options that the agent itself offers, if any. The kind of an option says whether it approves the plan."""
 
@@ -98,7 +101,7 @@ def plan_review(plan: str, *, name: str = "", overview: str = "", steps: Sequenc
 
 
 def mode_switch(mode: str, reason: str = "", tool: str = "") -> Approval:
-    """Build a request to approve that the model switches to another mode, such as plan or agent."""
+    """Build a request to let the model switch to another mode, such as plan or agent. `tool` is the tool it called."""
     title = f"Switch to {mode} mode"
     return Approval(title=title, tool=tool, kind="switch_mode", detail=reason, options=(ALLOW, DENY))
 
@@ -114,11 +117,11 @@ class Field(Value):
     default: Any = None
     options: tuple[Option, ...] = ()
     many: bool = False
-    """For a choice: whether more than one option may be chosen."""
+    """Whether more than one option may be chosen, if the field is a choice."""
     is_open: bool = False
-    """For a choice: whether free text is also accepted."""
+    """Whether free text is also accepted, if the field is a choice."""
     is_whole: bool = False
-    """For a number: whether it must be an integer."""
+    """Whether the value must be an integer, if the field is a number."""
     minimum: float | None = None
     """Lower bound for the value of a number, the length of a text, or the number of chosen options."""
     maximum: float | None = None
@@ -127,7 +130,7 @@ class Field(Value):
 
 
 class Question(Value, tag="form"):
-    """A form for a person to fill in. If `url` is set, the person has to visit that page and then confirm the visit."""
+    """A form for a person to fill in. If `url` is set, the person must visit that page and then confirm this."""
 
     message: str
     fields: tuple[Field, ...] = ()
@@ -138,7 +141,7 @@ InboxItem = Approval | PlanReview | Question
 
 
 class ApprovalAnswer(Value, tag="permitted"):
-    """The answer to an approval: the id of the chosen option, or None. `reason` says why no option was chosen."""
+    """The answer to an approval: the id of the chosen option. If it is None, `reason` says why none was chosen."""
 
     option: str | None = None
     reason: str = ""
@@ -167,11 +170,11 @@ Answer = ApprovalAnswer | ReviewAnswer | QuestionAnswer
 
 
 class Origin(Value):
-    """Where an inbox item comes from: the model, the client and the conversation."""
+    """The origin of an inbox item: the model, the client and the conversation that it belongs to."""
 
     model: str = ""
     frontend: str = ""
     client: str = ""
     title: str = ""
     session: str = ""
-    """Id of the web page's session, if the request came from the page."""
+    """The id of the session, if the request came from the web page; otherwise empty."""
