@@ -166,7 +166,7 @@ def repeat_action(before: Action, clause: str) -> Action | None:
 def find_tool(name: str, tools: Sequence[str]) -> str | None:
     """Return the tool with this name.
 
-    If there is none, ignore upper and lower case and the prefix of the tool's server.
+    If there is none, compare the names without regard to case and to the prefix of the tool's server.
     """
     wanted = name.lower()
     exact = (tool for tool in tools if tool == name)

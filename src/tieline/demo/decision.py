@@ -136,7 +136,7 @@ class _Decision:
     def _next_calls(self) -> list[MatchedCall]:
         """Return the next calls of the plan.
 
-        The number of tool results shows how many calls have been made. It may be in the middle of a step, because a
+        The number of tool results shows how many calls have been made. A step may be only partly done, because a
         client may run parallel calls one by one.
         """
         done = len(self._conversation.outcomes)
@@ -150,7 +150,7 @@ class _Decision:
     def _forced_call(self) -> CallTool:
         """Return a call for a request that requires one.
 
-        Call a tool for final answers if there is one, or the first tool.
+        Call a tool for final answers if the client offers one, otherwise the first tool.
         """
         final = next((tool for tool in self._tools if _FINAL.search(tool.name)), None)
         tool: ClientTool = final or self._tools[0]

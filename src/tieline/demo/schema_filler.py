@@ -1,4 +1,4 @@
-"""Make values that satisfy a JSON schema, for structured answers and for tool arguments missing in the user's text."""
+"""Make values that satisfy a JSON schema, for structured answers and for tool arguments not in the user's text."""
 
 import re
 from typing import Any

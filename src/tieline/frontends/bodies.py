@@ -13,7 +13,7 @@ from tieline.model.errors import GatewayError
 MAX_VALUES = 100_000
 """Maximum number of JSON values in one body. The longest conversations with coding agents have about 10,000."""
 COUNT_ABOVE = 128 * 1024
-"""Size in bytes above which values are counted. As a value takes two bytes, smaller bodies cannot reach MAX_VALUES."""
+"""Size in bytes above which values are counted. A smaller body has fewer than MAX_VALUES, at two bytes each."""
 SCAN_SIZE = 256 * 1024
 """Number of bytes to scan before giving other tasks a chance to run."""
 

@@ -173,7 +173,7 @@ class AsgiCycle:
         """Do nothing: an ASGI server closes the connection if the application returns with the response incomplete."""
 
     def upgrade_refusal(self) -> tuple[int, str] | None:
-        """Return a refusal: with ASGI, `AsgiWebSocketCycle` handles WebSocket handshakes, so this request is none."""
+        """Return a refusal, because with ASGI all WebSocket handshakes are handled by `AsgiWebSocketCycle`."""
         return 426, "This takes a WebSocket handshake (`Upgrade: websocket`)."
 
     async def accept(self, _headers: Iterable[tuple[bytes, bytes]], _max_size: int, _hold: Hold, /) -> WebSocket:

@@ -47,7 +47,7 @@ class MessageTree:
         return self._children.get(turn.parent, [])
 
     def newest(self, turn_id: str | None) -> str | None:
-        """Follow the newest child, from the message `turn_id` (None: the root) on.
+        """Starting at the message `turn_id` (None: the root), go to the newest child repeatedly.
 
         Return the id of the last message.
         """

@@ -159,7 +159,7 @@ class PageSessions:
         return session.summary
 
     async def delete(self, session_id: str) -> None:
-        """Delete a session. If a message is being generated in it, stop that first."""
+        """Delete a session. If a message is being generated in it, stop generating it first."""
         session = await self._find(session_id)
         await self._stop(session)
         self._sessions.pop(session_id, None)
@@ -181,7 +181,7 @@ class PageSessions:
     # ── Messages ─────────────────────────────────────────────────────────────────────────────────
 
     async def send(self, session_id: str, parts: Sequence[Part], parent: str | None = None) -> SentMessage:
-        """Add a message of the user after the message `parent` (by default the last one), and start to answer it."""
+        """Add a message of the user after the message `parent` (by default the last one), and start answering it."""
         session = await self._find(session_id)
         tree = await self._tree(session)
         if not parts:

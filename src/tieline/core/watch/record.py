@@ -170,7 +170,7 @@ class LegRecord:
             events.append((elapsed, batch if count <= MAX_EVENTS else _without_deltas(batch)))
 
     def add_sent(self, received: Batch, batch: Batch) -> None:
-        """Record the batch sent to the client for the batch `received`. Store nothing until such a pair differs."""
+        """Record the batch sent to the client for the batch `received`. Nothing is stored until the two differ."""
         if not self.is_kept:
             return
         if self.sent is None:
@@ -280,7 +280,7 @@ class LegRecords:
         self, clock: Callable[[], float], *, max_legs: int = MAX_LEGS, max_total_size: int = MAX_TOTAL_SIZE
     ) -> None:
         self.notify: Callable[[LegRecord], None] | None = None
-        """Called with a leg's record when it is routed, sends its first event or ends; None if there is no watcher."""
+        """Called with the record of a leg when the leg is routed, sends its first event or ends; None without watchers."""
         self.kept: deque[LegRecord] = deque()
         """The records, oldest first, with consecutive numbers."""
         self.first_byte = Histogram()
@@ -358,7 +358,7 @@ def title_of(request: Request) -> str:
 
 
 def _parts_size(parts: Iterable[Part]) -> int:
-    """Return the approximate size of parts in characters. Pattern matching would be too slow here."""
+    """Return the approximate size of parts in characters. This does without pattern matching, which would be slower."""
     total = 0
     for part in parts:
         kind = type(part)

@@ -132,7 +132,7 @@ class BackgroundResponses:
         self._ended: BoundedCache[tuple[str, str], RunningResponse] = BoundedCache(KEPT_LOGS, max_weight=KEPT_BYTES)
 
     async def start(self, exchange: Exchange, creation: Creation, client: LegClient) -> None:
-        """Start to create a response.
+        """Start creating a response.
 
         Answer at once: with its events if the client streams, otherwise with its state.
         """

@@ -138,7 +138,10 @@ class ResponseCreator:
         return self._history.store(creation.owner, stored)
 
     async def open(self, creation: Creation, request: Request, client: LegClient) -> ServedLeg:
-        """Return the leg that answers a creation. `request` is its request, possibly with changed settings."""
+        """Return the leg that answers a prepared request.
+
+        `request` is `creation.request`, maybe with changed settings.
+        """
         threshold, options = creation.create.compact_threshold, creation.options
         if options.compaction:
             client = replace(client, gets_tools=False)  # the model is to write a summary, not to work

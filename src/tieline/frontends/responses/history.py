@@ -149,7 +149,7 @@ class ResponseHistory:
         return True
 
     def _are_stored(self, owner: str, responses: Sequence[str]) -> bool:
-        """Return whether all of these responses are stored. Mark those that are as used."""
+        """Return whether all of these responses are stored. Mark the stored ones as used."""
         return [self._responses.touch(owner, response_id) for response_id in responses].count(False) == 0
 
     async def _item(self, owner: str, reference: str, param: str) -> Raw:
