@@ -280,7 +280,7 @@ class LegRecords:
         self, clock: Callable[[], float], *, max_legs: int = MAX_LEGS, max_total_size: int = MAX_TOTAL_SIZE
     ) -> None:
         self.notify: Callable[[LegRecord], None] | None = None
-        """Called with the record of a leg when the leg is routed, sends its first event or ends; None without watchers."""
+        """Called with the record of a leg that is routed, sends its first event or ends; None without watchers."""
         self.kept: deque[LegRecord] = deque()
         """The records, oldest first, with consecutive numbers."""
         self.first_byte = Histogram()
