@@ -32,22 +32,26 @@ def call_of(block: BlockIn, tool_names: ToolNames, fallback_id: str) -> ToolCall
 
 
 def is_repeated_start(block: BlockIn, call: ToolCall) -> bool:
-    """Return whether a block starts this call a second time."""
+    """Return whether `block` repeats the start of `call`, which was already read."""
     return block.type == "tool_use" and bool(block.id) and restore_id(block.id or "") == call.id
 
 
 def is_empty_input(raw: Raw) -> bool:
-    """Return whether the input at the start of a block is empty, as in a stream, in which deltas contain the input."""
+    """Return whether `raw`, the input at the start of a block, is empty. In a stream, the input follows in deltas."""
     return raw is ABSENT or bytes(raw) == b"{}"
 
 
 def is_object_input(raw: Raw) -> bool:
-    """Return whether the input of a block is an object, as in a non-streaming answer."""
+    """Return whether `raw`, the input of a block, is an object. In a non-streaming answer, it should be one."""
     return bytes(raw).startswith(b"{")
 
 
 def complete_arguments(held: list[str] | None, start_input: Raw, is_freeform: bool) -> str:
-    """Return the complete arguments of a call: the joined deltas or, if there were none, the input in its block."""
+    """Return the complete arguments of a call: the joined deltas in `held` or, if there were none, `start_input`.
+
+    `start_input` is the input at the start of the call's block. For a freeform call, return only the text in the
+    arguments.
+    """
     text = "".join(held or ()) or _start_arguments(start_input)
     return _unwrapped(text) if is_freeform else text
 
@@ -55,8 +59,9 @@ def complete_arguments(held: list[str] | None, start_input: Raw, is_freeform: bo
 def complete_block(raw: Raw, held: list[str] | None, compaction: dict[str, str], signature: str) -> str:
     """Return the JSON of a block that only this protocol has, completed with the content of its deltas.
 
-    `raw` is the JSON with which the block started, `held` are the deltas of its input, `compaction` are the members of
-    a compaction block, and `signature` is its signature. Each of the last three is empty if no delta contained it.
+    `raw` is the JSON with which the block started, and `held` contains the deltas of its input. For a compaction block,
+    `compaction` contains the members and `signature` the signature from its deltas. Values that no delta contained are
+    empty.
     """
     if not held and not compaction:
         return text_of(raw)
@@ -71,7 +76,7 @@ def complete_block(raw: Raw, held: list[str] | None, compaction: dict[str, str],
 
 
 def add_compaction(so_far: dict[str, str], delta: DeltaIn) -> None:
-    """Append the text in a delta to `so_far`, the members of a compaction block from earlier deltas."""
+    """Append the texts in a delta to `so_far`, the members of a compaction block collected from earlier deltas."""
     for name in ("content", "encrypted_content"):
         text = getattr(delta, name)
         if text:
@@ -84,7 +89,7 @@ def citations_of(array: Raw) -> list[str]:
 
 
 def _start_arguments(start_input: Raw) -> str:
-    """Return the arguments in the start of a block. Some upstreams send the complete arguments there, not in deltas."""
+    """Return the arguments at the start of a block. Some upstreams send the complete arguments there, not in deltas."""
     text = text_of(start_input)
     if text.startswith('"') and text not in _NO_INPUT:
         return object_text(text)  # a string in place of an object, usually the JSON text of that object

@@ -1,7 +1,7 @@
 """Descriptions and schemas of the tools that Anthropic defines and the client runs.
 
 A request refers to such a tool by its type and contains neither a description nor a schema. Upstreams of other
-protocols need both. They call the tool by the client's name for it, so their calls need no translation.
+protocols need both. They call the tool by the name that the client uses, so their calls need no translation.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Settings for upstreams that deviate from the protocol, and for the form of the answers to clients."""
+"""Settings for requests to upstreams that deviate from the protocol, and for the form of answers to clients."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -10,7 +10,7 @@ class Dialect(Value, cache_hash=True):
     """The features of the protocol that an upstream supports. The defaults suit Anthropic's API."""
 
     max_tokens: int = 32000
-    """The value of max_tokens for requests in which the client sets none. The API requires a value."""
+    """The value of max_tokens for requests in which the client does not set it. The API requires a value."""
     cache: Literal["auto", "off"] = "auto"
     """Whether the gateway sets cache marks for clients of other protocols, which cannot set them."""
     strict_tools: bool = True
@@ -20,7 +20,7 @@ class Dialect(Value, cache_hash=True):
     """Whether output_config.format is supported. If not, the schema of the answer becomes part of the system prompt."""
     thinking: Literal["auto", "off"] = "auto"
     unsigned_thinking: bool = False
-    """Whether to send unsigned thinking from the history. The API rejects it; local servers may require it."""
+    """Whether to send unsigned thinking from the history. The API rejects it, but some local servers require it."""
     adaptive: bool = True
     """Whether adaptive thinking and effort are supported. If not, the effort is converted to a thinking budget."""
     system_in_messages: bool = True
@@ -29,7 +29,7 @@ class Dialect(Value, cache_hash=True):
 
     @property
     def takes_all(self) -> bool:
-        """Whether the upstream accepts everything that a client of this protocol may send."""
+        """Whether the upstream accepts everything that a client of this protocol can send."""
         return (
             self.strict_tools
             and self.extensions
@@ -50,7 +50,7 @@ class Options(Value):
     arguments: Literal["buffered", "incremental"] = "incremental"
     usage: bool = True
     estimate: Callable[[], int] | None = None
-    """A function that estimates the prompt's tokens. It is used if message_start precedes the upstream's own count."""
+    """A function that estimates the token count of the prompt, used if the upstream has not reported it in time."""
 
 
 DEFAULT = Dialect()

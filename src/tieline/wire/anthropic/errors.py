@@ -50,7 +50,7 @@ def render_error(error: GatewayError, request_id: str = "") -> bytes:
 
 
 def error_event(failed: Failed) -> bytes:
-    """Return the JSON of an error that is sent as an event of a stream.
+    """Return the JSON of an error that is sent as an event in a stream.
 
     At this point, the HTTP status has already been sent, so clients decide by the type of the error whether to retry.
     Many clients retry only after an `overloaded_error`, so this type is used for transient upstream errors.
@@ -83,7 +83,7 @@ def read_error(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()
 
 
 def failed_by(raw: Raw) -> Failed:
-    """Parse an error that occurs within an answer: an object, a string, or a whole error body."""
+    """Parse an error within an answer. `raw` is an error object, a string, or the whole body of an error response."""
     error = _error_in(bytes(raw))
     kind, status = _BY_TYPE.get(error.type or "", ("upstream", 502))
     message = error.message or _page(bytes(raw)) or "the upstream failed without a message"

@@ -1,8 +1,8 @@
 """Fragments of a request's JSON. A fragment contains the tools, the system prompt, or one turn.
 
-A fragment is cached by the identity of the objects that it was built from. This works because the parser returns the
-same object for the same text. The fragment keeps a reference to these objects, so that no other object can have the
-same identity while the fragment is in the cache.
+The key of a cached fragment is the identity of the objects that it was built from. This works because the parser
+returns the same object for the same text. The fragment keeps a reference to these objects, so that no other object can
+have the same identity while the fragment is in the cache.
 """
 
 from collections.abc import Callable

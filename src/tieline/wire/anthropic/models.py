@@ -19,7 +19,7 @@ _LEVELS = ("low", "medium", "high", "xhigh", "max")
 
 
 class Page(Value):
-    """The part of the model list that a client requested: at most `limit` models, directly after or before a model."""
+    """The part of the model list that a client requested: at most `limit` models, just before or after a given one."""
 
     limit: int = LARGEST_PAGE
     """The maximum number of models. The API's default is only 20, but few clients request a second page."""
@@ -39,7 +39,7 @@ def parse_page(query: Mapping[str, Sequence[str]]) -> Page:
 
 
 def render_models(models: Mapping[str, ModelInfo], page: Page | None = None) -> bytes:
-    """Return the response body for `GET /v1/models`. Raise BadRequest if the page refers to an unlisted model."""
+    """Return the response body for `GET /v1/models`. Raise BadRequest if `page` names a model not in `models`."""
     names, has_more = _cut(list(models), page or Page())
     return encode(
         {
@@ -52,7 +52,7 @@ def render_models(models: Mapping[str, ModelInfo], page: Page | None = None) -> 
 
 
 def _cut(names: list[str], page: Page) -> tuple[list[str], bool]:
-    """Return the names on a page, and whether there are more names in the direction in which the client is paging."""
+    """Return the names on a page, and whether more names follow in the direction in which the client pages."""
     if page.before_id is not None:
         before = names[: _index(names, page.before_id, "before_id")]
         return before[-page.limit :], len(before) > page.limit
@@ -98,7 +98,10 @@ def _item(name: str, info: ModelInfo) -> dict[str, object]:
 
 
 def _capabilities(info: ModelInfo, own: Mapping[str, Any]) -> dict[str, object]:
-    """Return the capabilities of a model, with every member that clients expect. `own` are those from the upstream."""
+    """Return the capabilities of a model, with every member that clients expect.
+
+    `own` contains the capabilities that the upstream reported.
+    """
     return {
         "citations": _support(False),
         "code_execution": _support(False),

@@ -1,7 +1,7 @@
 """Parse a client's Messages request.
 
-Fields without an equivalent in `Request` are kept as JSON in `Request.extra`. The request also keeps the body that it
-was parsed from, for an upstream of the same protocol (see `model.source`).
+Fields without an equivalent in `Request` are kept as JSON in `Request.extra`. The request also keeps the body from
+which it was parsed, because an upstream of the same protocol receives this body (see `model.source`).
 """
 
 from typing import Any, get_args
@@ -96,7 +96,7 @@ def _parse(body: bytes, cache: ConversationCache | None, counting: bool) -> Requ
 
 
 def _check_encoding(body: bytes) -> None:
-    """Raise BadRequest if the body is not UTF-8. The JSON decoder does not check this in fields that are passed on."""
+    """Raise BadRequest if the body is not UTF-8. The JSON decoder does not check fields that are passed on."""
     try:
         body.isascii() or body.decode()
     except UnicodeDecodeError as error:

@@ -51,7 +51,7 @@ from tieline.wire.shared.unsupported import placed
 
 T = TypeVar("T")
 Path = tuple[int, ...]
-"""The path of a block: the index of its message, its index in the message, and its index in a tool result, if any."""
+"""The path of a block: the index of its message, its index there, and its index in a tool result, if it is in one."""
 
 _HEAD = msgspec.json.Decoder(BlockHead)
 _SOURCE = msgspec.json.Decoder(SourceHead)
@@ -66,7 +66,7 @@ IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 """The media types of images that the API accepts."""
 _NULLS = re.compile(rb":\s*null")
 _ORDER = {ToolResult: 0, ToolCall: 2}
-"""The sort keys for the order of parts that the API requires: tool results first, calls last, other parts between."""
+"""Sort keys for the order of parts that the API requires: tool results first, calls last. Other parts have key 1."""
 _MISSING = re.compile(r"missing required field `(\w+)`")
 
 
@@ -128,7 +128,7 @@ def meta_of(cache_control: Any, own: Mapping[str, Any]) -> Meta:
 def parse(decoder: msgspec.json.Decoder[T], data: bytes | Raw, at: str = "") -> T:
     """Decode JSON from a client. If that fails, raise BadRequest with the path of the invalid or missing field.
 
-    `at` is the path of `data` within the request.
+    `at` is the path at which `data` occurs in the request.
     """
     try:
         return json.parse(decoder, data, at)
@@ -140,12 +140,15 @@ def parse(decoder: msgspec.json.Decoder[T], data: bytes | Raw, at: str = "") -> 
 
 
 def required(param: str) -> BadRequest:
-    """Return the error for a missing field, whose path is `param`."""
+    """Return the error for a missing field. `param` is the path of the field."""
     return BadRequest(f"`{param}`: field required", param)
 
 
 def unexpected(param: str, expected: str, got: str) -> BadRequest:
-    """Return the error for a field whose value `got` is not one of the expected values. `param` is its path."""
+    """Return the error for a field with the unexpected value `got`.
+
+    `param` is the path of the field, and `expected` describes the allowed values.
+    """
     return BadRequest(f"`{param}`: expected {expected}, got {got!r}", param)
 
 
@@ -243,7 +246,7 @@ def _as_text(raw: Raw, kind: str) -> Text | None:
 
 
 def _with_headings(text: str, *headings: str | None) -> str:
-    """Return the text with the headings above it."""
+    """Return the text with the given headings above it. Headings that are empty or None are skipped."""
     about = "\n".join(heading for heading in headings if heading)
     return f"{about}\n\n{text}" if about else text
 
@@ -315,7 +318,7 @@ def _has_known_source(kind: str, raw: Raw, path: Path) -> bool:
 
 
 def _checked(data: str, path: Path) -> str:
-    """Return base64 data, with any white space removed. Raise BadRequest if it is invalid."""
+    """Return the base64 text `data` without white space. Raise BadRequest, with `path`, if it is invalid."""
     try:
         return _as_base64(data)
     except ValueError as error:

@@ -16,14 +16,14 @@ _ROLES: tuple[Role, ...] = get_args(Role)
 
 
 class SourcedMessage(NamedTuple):
-    """A message and, in `source`, its JSON text; None if the API would not accept this text unchanged."""
+    """A message, and its JSON text in `source`. `source` is None if the API would not accept this text as it is."""
 
     message: Message
     source: bytes | None
 
 
 class MessagesParser:
-    """Parses messages, and appends them to `messages`. Messages that were parsed before are taken from the cache."""
+    """Parses messages and appends them to `messages`. Messages that were parsed earlier are taken from the cache."""
 
     def __init__(self, cache: ConversationCache | None) -> None:
         self._cache = cache
@@ -31,7 +31,7 @@ class MessagesParser:
         self.sources: list[bytes | None] = []
         """The JSON text of each message; see `RequestSource`."""
         self._begun = False
-        """Whether the conversation has begun. A later system message is not part of the initial system prompt."""
+        """Whether the conversation has begun. System messages after that do not belong to the initial system prompt."""
 
     def parse(self, raws: Iterable[msgspec.Raw]) -> None:
         """Parse all messages. If a field is invalid, raise BadRequest with its path."""

@@ -76,7 +76,7 @@ def _custom_tool(tool: Tool, at: int) -> ToolSpec:
 
 
 def _typed_tool(tool: Tool, kind: str, raw: str) -> ToolSpec:
-    """Parse a tool that Anthropic defines. Either the client runs it, and its schema is known, or the upstream does."""
+    """Parse a tool that Anthropic defines. If the client runs it, its schema is known. If not, the upstream runs it."""
     name, meta = tool.name or kind, meta_of(tool.cache_control, {"tool": raw})
     known = described(kind, decode_any(raw))
     if known is None:
@@ -87,7 +87,7 @@ def _typed_tool(tool: Tool, kind: str, raw: str) -> ToolSpec:
 def _added_tools(messages: Iterable[Message], declared: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
     """Return the tools that system messages within the conversation add, except those in `declared`.
 
-    Upstreams of other protocols need them in their list of tools.
+    Upstreams of other protocols must receive these tools in the list of tools.
     """
     names = {tool.name for tool in declared}
     added: dict[str, ToolSpec] = {}

@@ -65,7 +65,7 @@ _STOP_SEQUENCE = StopReason.STOP_SEQUENCE  # cached: enum attribute lookup is sl
 
 
 class OpenBlock:
-    """The state of a block that has started but not stopped. It does not contain text that was already emitted."""
+    """The state of a block that has started but not stopped. Text that was already emitted is not kept here."""
 
     __slots__ = (
         "accepts",
@@ -94,9 +94,9 @@ class OpenBlock:
         self.held: list[str] | None = None
         """The deltas of an input that must be complete before it is emitted; None if input is emitted as it arrives."""
         self.doubtful = False
-        """Whether the block may turn out not to be a real call. If so, no part has been started for it yet."""
+        """Whether it is still unclear if the block is a real call. If so, no part has been started for it yet."""
         self.has_strays = False
-        """Whether the block received text of another kind. A separate part was started for that text."""
+        """Whether the block contained text that does not match its type. A separate part was started for that text."""
 
 
 _TEXT_FIELD = {"text": "text", "thinking": "thinking", "input": "partial_json"}
@@ -134,7 +134,10 @@ class ResponseReader(StreamReader):
         self._mistyped: dict[str, None] = {}
         """The paths of the values that have the wrong type, in order of appearance."""
         self._is_standard_input = call_blocks.is_empty_input
-        """A function that checks the input at the start of a tool_use block: empty in a stream, otherwise an object."""
+        """A function that checks the input at the start of a tool_use block.
+
+        In a stream, the input should be empty; in a non-streaming answer, it should be an object.
+        """
 
     def read_whole(self, body: bytes) -> list[Event]:
         """Return the events of a non-streaming answer."""
@@ -223,7 +226,7 @@ class ResponseReader(StreamReader):
             self._note("inferred_start", "the answer started without message_start")
 
     def _update_ending(self, delta: DeltaIn, usage: UsageIn | None) -> None:
-        """Record the ending and usage in a message_delta. A later one overrides only the members that it contains."""
+        """Record the ending and usage in a message_delta. A later delta overrides only the members it contains."""
         if usage is not None:
             self._usage = _merge_usage(usage, self._usage)
         stop = self._stop
@@ -286,7 +289,7 @@ class ResponseReader(StreamReader):
             self._parts.start(index, block.part)
 
     def _hold_doubtful(self, index: int, block: OpenBlock) -> None:
-        """Hold back a call that may not be real: it has neither id nor name, or the id of an earlier call."""
+        """Hold back a call that may not be real: it has no id and no name, or it has the id of an earlier call."""
         self._is_exact = False
         block.held, block.doubtful = [], True
         self._blocks[index] = block
@@ -350,7 +353,7 @@ class ResponseReader(StreamReader):
                 block.citations.append(text_of(delta.citation))
 
     def _learn(self, raw: bytes, event: StreamEvent, delta: DeltaIn) -> None:
-        """Learn the delta frame of a block from `raw`, the frame of one of its deltas, if it contains only text."""
+        """Learn the delta frame of a block from `raw`, the frame of one delta. Do nothing if it has more than text."""
         index, frame = event.index, self._frame
         block = self._blocks.get(index)
         if block is None or block.held is not None or frame.key is not None:
@@ -374,7 +377,7 @@ class ResponseReader(StreamReader):
     def _stray(self, index: int, part: Text | Thinking) -> Hashable:
         """Return the key of the part for text that arrived outside of any block, or in a block of another kind.
 
-        If there is no such part yet, start it with `part`.
+        If there is no such part yet, start `part` for it.
         """
         block = self._blocks.get(index)
         if block is None:
@@ -484,7 +487,7 @@ def read_reply(
 
 
 def _is_plain_delta(index: int, kind: str | None, field: str, block: bytes) -> bool:
-    """Return whether a server-sent event is a delta of this kind that contains only the text TRIAL, in `field`."""
+    """Return whether a server-sent event is a delta with this index and kind whose only content is TRIAL in `field`."""
     event = SseReader().event(block)
     delta = DeltaIn(type=kind)
     setattr(delta, field, TRIAL)
@@ -493,7 +496,7 @@ def _is_plain_delta(index: int, kind: str | None, field: str, block: bytes) -> b
 
 
 def _merge_usage(usage: UsageIn, so_far: Usage = NO_USAGE) -> Usage:
-    """Merge two usages: take the larger value of each count. Counts are cumulative, and events may omit some counts."""
+    """Merge two usages by taking the larger value of each count. Counts are cumulative, and events may omit some."""
     fresh, output = usage.input_tokens or 0, usage.output_tokens or 0
     cached, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
     details = usage.output_tokens_details

@@ -127,7 +127,7 @@ KnownBlock = (
     | ToolReferenceBlock
 )
 MarkedBlock = TextBlock | ImageBlock | DocumentBlock | ToolUseBlock | ToolResultOut
-"""The blocks that may have a cache mark."""
+"""The blocks that are allowed to have a cache mark."""
 
 
 class MessageShell(Struct):
@@ -191,7 +191,7 @@ class OutputConfig(Struct):
 
 
 class RequestFields(Struct, kw_only=True):
-    """The fields of a request that are translated. Long fields are Raw, and decoded only if they are not cached."""
+    """The fields of a request that are translated. Long fields are Raw and are decoded only if they are not cached."""
 
     messages: list[Raw]
     model: str | None = None
@@ -212,7 +212,7 @@ class RequestFields(Struct, kw_only=True):
 
 
 class KnownRequest(RequestFields, kw_only=True, forbid_unknown_fields=True):
-    """A request with known fields only. The fields added here are passed on unchanged."""
+    """A request with all known fields. The fields that this subclass adds are passed on unchanged."""
 
     betas: Raw = ABSENT
     cache_control: Raw = ABSENT
@@ -260,7 +260,7 @@ class UsageIn(Struct):
 
 
 class BlockIn(Struct):
-    """A block of any type in an answer, with the fields that are translated."""
+    """A block of any type in an answer, with the fields that the gateway translates."""
 
     type: str = ""
     text: str | None = None

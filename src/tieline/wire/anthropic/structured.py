@@ -1,4 +1,4 @@
-"""Request structured output: with `output_config.format` of the API, or with an instruction in the system prompt."""
+"""Request structured output with the API's `output_config.format`, or with an instruction in the system prompt."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ _UNKNOWN_KEYWORDS = frozenset(
 
 
 def instructions(output: OutputFormat, dialect: Dialect, notes: list[Note]) -> list[TextBlock]:
-    """Return the instructions to add to the system prompt; none if `output_config.format` is used instead."""
+    """Return the instructions to add to the system prompt; an empty list if `output_config.format` is used instead."""
     if output.schema is not None and dialect.structured_output:
         return []
     notes.append(
@@ -75,7 +75,10 @@ def _fit(node: dict[str, Any], dropped: set[str]) -> None:
 
 
 def _below(node: dict[str, Any]) -> list[Any]:
-    """Return the schemas directly inside a schema. Those in `prefixItems` or in a union are returned as a list."""
+    """Return the schemas directly inside a schema.
+
+    The schemas in `prefixItems`, and those in each union, form a nested list in the result.
+    """
     named = [node[word] for word in ("properties", "$defs", "definitions") if isinstance(node.get(word), dict)]
     below = [schema for schemas in named for schema in schemas.values()]
     return below + [node[word] for word in ("items", "prefixItems", "anyOf", "oneOf", "allOf") if word in node]

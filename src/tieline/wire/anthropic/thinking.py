@@ -1,4 +1,4 @@
-"""The thinking in a request: its settings, and the earlier thinking in the history.
+"""Thinking in a request: the settings for it, and the earlier thinking in the history.
 
 The API verifies earlier thinking by its signatures. For each turn, it requires either all of the thinking or none. All
 calls that follow the same user message belong to one turn. If a thinking block cannot be sent, all thinking in the
@@ -186,9 +186,10 @@ def _as_sent(reasoning: Reasoning) -> Raw | None:
 
 
 def sampling(wanted: Sampling, thinking: bool, notes: list[Note]) -> dict[str, float | int]:
-    """Return the temperature, top_p and top_k that can be sent. Add a note for each one that is changed or left out.
+    """Return the temperature, top_p and top_k to send. Add a note for each setting that is changed or left out.
 
-    The API rejects some combinations of these settings with each other and with thinking.
+    `thinking` says whether thinking is on. The API rejects some combinations of these settings with each other and with
+    thinking.
     """
     temperature, top_p, top_k = wanted.temperature, wanted.top_p, wanted.top_k
     dropped = []

@@ -86,7 +86,7 @@ class ResponseWriter:
         self._prefix: bytes | None = None
         """The bytes to write before the text of a delta; None if text is held back until the part is complete."""
         self._probed: str | None = None
-        """The beginning of a call's arguments, until it is known whether they are an object; None after that."""
+        """The beginning of a call's arguments while it is unknown whether they are an object; None once it is known."""
         self._refused = False
         """Whether the answer contains a refusal as text."""
         self._model = ""
@@ -100,7 +100,7 @@ class ResponseWriter:
         return b"".join(map(self.write, batch))
 
     def _may_copy(self, batch: Sequence[Event]) -> bool:
-        """Return whether the upstream's frames may be copied. Frames of calls that must be buffered may not."""
+        """Return whether the upstream's frames can be copied. This is not possible for calls that must be buffered."""
         if not self._buffered:
             return True
         return not self._is_call and not any(
@@ -150,9 +150,9 @@ class ResponseWriter:
                 assert_never(event)
 
     def _begin(self) -> bytes:
-        """Return message_start; empty if it was already sent.
+        """Return message_start, or no bytes if it was already sent.
 
-        It is delayed until the event after Started, because that event may be the usage, which message_start should
+        It is written only with the event after Started. That event may be the usage, which message_start should
         contain.
         """
         started, self._started = self._started, None
@@ -267,7 +267,7 @@ def _message(
 
 
 def _with_prefix(message_id: str) -> str:
-    """Return the id of a message. Add the prefix that ids have in this API if it is missing."""
+    """Return the id of a message, with the prefix that ids have in this API added if it is missing."""
     return message_id if message_id.startswith(_PREFIX) else _PREFIX + message_id
 
 
