@@ -1,4 +1,4 @@
-"""Compressed storage for bytes that a run must keep, but rarely needs, while it waits."""
+"""Compressed storage for bytes that a run must keep while it waits, but rarely needs."""
 
 import zlib
 

@@ -1,6 +1,6 @@
 """Tables of Cursor's errors. They map each known number, phrase and code to Tieline's error code and advice for users.
 
-As far as the behaviour of Cursor's own client is known, the same errors are retried.
+The errors that are retried are those that Cursor's own client retries, as far as this is known.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class ErrorMeaning(NamedTuple):
 
 
 REFUSED = "cursor_refused"
-"""Tieline's code for a refusal whose reason is known only from the text of the service's message."""
+"""Tieline's code for a refusal whose reason is given only in the text of the service's message."""
 TRY_AGAIN = "cursor_try_again"
 """Tieline's code for a refusal after which, according to the service, a retry may help."""
 
@@ -173,7 +173,7 @@ BY_ERROR: dict[int, ErrorMeaning] = {
 """The meanings of errors, by the number in the error's details."""
 
 VAGUE = frozenset((13, 28, 29, 36, 38, 41, 52, 57, 59))
-"""Numbers that the service uses for several errors. For these errors, phrases in the message take precedence."""
+"""Numbers that the service uses for several errors. For these, phrases in the message are looked up first."""
 
 BY_NAME = {
     "BAD_API_KEY": 1,
@@ -258,7 +258,7 @@ BY_WORDS: tuple[tuple[str, str, ErrorMeaning], ...] = (
     ("", "too many requests", RATE_LIMITED),
     ("not_found", "model", NO_MODEL),
 )
-"""Connect code (empty for any), lower-case phrase in the message, and meaning. The first match counts."""
+"""Connect codes (empty for any), lower-case phrases in messages, and their meanings. The first match applies."""
 
 BY_CODE: dict[str, ErrorMeaning] = {
     "unauthenticated": UNAUTHENTICATED,
@@ -315,4 +315,4 @@ _ALL = (
     *(INCOMPLETE, EXHAUSTED, MISDIRECTED, UNREADABLE),
 )
 RETRYABLE = frozenset((TRY_AGAIN, *(meaning.code for meaning in _ALL if meaning.is_retryable)))
-"""Tieline's codes of the errors for which a retry may help."""
+"""Tieline's codes for errors after which a retry may help."""

@@ -94,8 +94,8 @@ def read_end(payload: bytes, *, has_begun: bool = False) -> Failed | None:
     """Return the error in the JSON that ends a stream, or None if the stream ended without an error.
 
     `has_begun` says whether the model has already written something. It decides the meaning of `resource_exhausted`
-    without a message: if true, the service is temporarily short of capacity; if false, the conversation may be one that
-    can no longer be continued. As in Cursor's own client, a payload that is not a JSON object counts as an error.
+    without a message. If true, the service is temporarily short of capacity; if false, it may be impossible to continue
+    the conversation. As in Cursor's own client, a payload that is not a JSON object counts as an error.
     """
     try:
         end = read(_END, payload)
@@ -140,7 +140,7 @@ def read_status(status: int, body: bytes, headers: Pairs = ()) -> Failed:
 
 
 def _misdirected(status: int, location: str) -> str:
-    """Describe an unexpected redirect, for an error message. Omit its path and query, which may contain a token."""
+    """Describe an unexpected redirect for an error message, without its path and query, which may contain a token."""
     place = urlsplit(location).netloc if location else ""
     return f"status {status}, a redirect to {place}" if place else f"status {status}"
 
@@ -154,7 +154,7 @@ def read_strays(data: bytes) -> Failed:
 
 
 def incomplete(how: str) -> Failed:
-    """Return the error for a stream that ended before the turn was over. `how` is the cause, for the message."""
+    """Return the error for a stream that ended before the turn was over. The message includes the cause `how`."""
     return _spelled(INCOMPLETE, "", how=how)
 
 
@@ -205,7 +205,7 @@ def _spelled(
 
 
 def _read_body(body: bytes) -> _ReportedError:
-    """Read the error in a response body: JSON of the form that ends a stream, a JSON error alone, or other text."""
+    """Read the error in a response body: the JSON that ends a stream, a bare JSON error, or other text."""
     try:
         end = read(_END, body)
         return _read_error(end.error or read(_ERROR, body))
@@ -222,7 +222,7 @@ def _read_error(error: _EndError) -> _ReportedError:
 
 
 def _combine(code: str, message: str, found: _ReportedError | None) -> _ReportedError:
-    """Combine an error's code and message with its details, if any. The text of the details takes precedence."""
+    """Combine an error's code and message with its details `found`, if any. The details' text takes precedence."""
     if found is None:
         return _ReportedError(code, message)
     return found._replace(code=code, text=found.text or message)
@@ -256,7 +256,7 @@ def _in_details(value: bytes) -> _ReportedError | None:
 
 
 def _in_debug(json: bytes) -> _ReportedError | None:
-    """Parse error details from their JSON form. It is used only if the binary form is missing."""
+    """Parse error details in JSON. The JSON form is used only if the binary form is missing."""
     try:
         debug = read(_DEBUG, json)
     except Malformed:
@@ -280,7 +280,7 @@ def _clear(message: str) -> str:
 
 
 def _decoded(text: str) -> bytes:
-    """Decode base64, with or without padding, in either alphabet; return empty bytes if it is invalid."""
+    """Decode standard or URL-safe base64, with or without padding. Return empty bytes if it is invalid."""
     text = text.strip().rstrip("=").replace("-", "+").replace("_", "/")
     try:
         return b64decode(text + "=" * (-len(text) % 4), validate=True)

@@ -34,7 +34,7 @@ class Checksum(Value):
     """Settings for the `x-cursor-checksum` header.
 
     With the style `editor`, the checksum is computed from machine ids, as in Cursor's editor. If `machine_id` is empty,
-    the machine ids are derived from the token. With the style `token`, it is computed from the token alone.
+    the machine ids are derived from the token. With the style `token`, the checksum is computed from the token alone.
     """
 
     style: Literal["editor", "token"] = "editor"
@@ -89,7 +89,7 @@ def run_headers(
     `original_request_id` is the request id of the first attempt. `blob_key` is an encryption key for blobs, 64 hex
     digits that stay the same for a whole conversation. `allowed_tools` and `excluded_tools` are names of Cursor's own
     tools, such as `read_tool_call`; an empty `allowed_tools` forbids all of them. The checksum is computed for the time
-    `now_ms`, by default the start time of the program.
+    `now_ms`, which defaults to the start time of the program.
     """
     return _sorted(
         *_who(identity, token, transport, now_ms),
@@ -114,7 +114,7 @@ def append_headers(
 ) -> Headers:
     """Return the headers for BidiAppend, the unary call that sends a client message to a RunSSE stream.
 
-    Pass the same values as to `run_headers` for that stream.
+    Pass the values that were passed to `run_headers` for that stream.
     """
     return _sorted(
         *_who(identity, token, "http1", now_ms),
@@ -148,7 +148,7 @@ def unary_headers(
 def newest_version(names: Iterable[str]) -> str:
     """Return the newest installed version of the CLI, or `CLI_VERSION` if it is newer than all of them.
 
-    `names` are the names of directories with installed versions. Names that are not versions are ignored.
+    `names` are directory names; each directory contains one installed version. Names that are not versions are ignored.
     """
     found = [f"cli-{name}" for name in names if _VERSION.fullmatch(name)]
     return max([CLI_VERSION, *found])
@@ -163,7 +163,7 @@ def is_ghost(privacy_mode: int | None) -> bool:
 
 
 def checksum(settings: Checksum, token: str, now_ms: int) -> str:
-    """Return the value of `x-cursor-checksum` for the time `now_ms`. Cursor's editor computes it once, at its start."""
+    """Return the value of `x-cursor-checksum` for the time `now_ms`. Cursor's editor computes it once, at startup."""
     if settings.style == "token":
         moment = now_ms - now_ms % HALF_HOUR_MS
         payload = [*token.split("."), token][1]

@@ -19,7 +19,7 @@ from tieline.wire.cursor._pb.agent_pb2 import GetUsableModelsResponse
 from tieline.wire.cursor._pb.aiserver_pb2 import AvailableModel, AvailableModelsResponse, ModelVariant
 
 AUTO = "auto"
-"""Tieline's name for the choice to let the service select a model."""
+"""Tieline's name for the pseudo-model that lets the service choose a model."""
 DEFAULT = "default"
 """The service's own name for `AUTO`."""
 
@@ -27,7 +27,7 @@ M = TypeVar("M", bound=Message)
 
 
 class CursorModel(Value):
-    """A model as the service describes it. A field is None if the service gives no value for it."""
+    """A model as the service describes it. A field is None if the service sends no value for it."""
 
     id: str
     title: str = ""
@@ -38,7 +38,7 @@ class CursorModel(Value):
     """The size of the context window in Cursor's max mode, in tokens."""
     images: bool | None = None
     parameters: Mapping[str, tuple[str, ...]] = {}
-    """The known values of each model parameter, by its name."""
+    """The known values of each model parameter, by parameter name."""
 
     def info(self) -> ModelInfo:
         """Return the model as clients see it."""
@@ -58,7 +58,7 @@ class CursorModel(Value):
 
 
 def unlisted(name: str) -> ModelInfo:
-    """Return the description of a model that is not in the lists, so that only its name is known."""
+    """Return a description of a model that is not in the lists. Only its name is known."""
     return CursorModel(id=name).info()
 
 
@@ -133,7 +133,7 @@ def _parameters(variants: Iterable[ModelVariant]) -> dict[str, tuple[str, ...]]:
 
 
 def _read(body: bytes, into: M) -> M:
-    """Parse a response body into the message `into`. A body that begins with a brace is JSON, any other is protobuf."""
+    """Parse a response body into the message `into`. It is JSON if it begins with a brace, and protobuf otherwise."""
     try:
         if body[:1] == b"{":
             return json_format.Parse(body, into, ignore_unknown_fields=True)

@@ -1,7 +1,7 @@
 """Convert JSON to `google.protobuf.Value` and back.
 
-A Value has no integers, and the members of its objects have no order. The conversion back to JSON turns whole numbers
-into ints and sorts the members of each object by name, so that equal arguments always give the same text.
+A Value cannot represent integers, and the members of its objects have no order. The conversion back to JSON converts
+whole numbers to ints and sorts the members of each object by name, so that equal arguments always give the same text.
 """
 
 import math

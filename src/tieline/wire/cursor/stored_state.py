@@ -1,7 +1,7 @@
 """Data that a run stores for the service: blobs and the last checkpoint.
 
 A blob is either a piece of history that the run request refers to by id, or state that the service asked the run to
-store. The service requests a blob when it needs it, and waits for the reply. A missing blob ends the run.
+store. When the service needs a blob, it sends a request and waits for the reply. A missing blob ends the run.
 """
 
 from collections.abc import ItemsView, Iterator, Mapping
@@ -17,7 +17,7 @@ LIMIT_EACH = 32 << 20
 LIMIT_TOTAL = 128 << 20
 
 _OVERHEAD = 128
-"""The estimated memory in bytes that a blob takes besides its id and data. So empty blobs also count."""
+"""The estimated number of bytes that a blob takes besides its id and data. Because of it, even empty blobs count."""
 
 
 def blob_id(data: bytes) -> bytes:
@@ -44,13 +44,13 @@ class Blobs:
 
     @property
     def size(self) -> int:
-        """The memory in bytes that all blobs take when uncompressed, including ids and overhead."""
+        """The number of bytes of memory that all blobs take when uncompressed, including ids and overhead."""
         return self._size
 
     def get(self, blob_id: bytes) -> bytes | None:
         """Return the blob with this id, or None.
 
-        The service sometimes uses the content of a small blob as its id, instead of the hash. For such an id, the id
+        The service sometimes uses the content of a small blob as its id, instead of the hash. In this case, the id
         itself is returned.
         """
         data = self._found(blob_id)
@@ -132,8 +132,8 @@ def stored_reply(query_id: int, problem: str | None) -> AgentClientMessage:
 class LastCheckpoint:
     """The last checkpoint that the service sent, and whether it is usable.
 
-    A checkpoint is usable if it includes every tool call made so far, together with its result. Continuing from an
-    older checkpoint would repeat a call.
+    A checkpoint is usable if it includes every tool call that the run has made, with its result. Continuing from any
+    other checkpoint would repeat a call.
     """
 
     def __init__(self) -> None:
@@ -154,13 +154,13 @@ class LastCheckpoint:
     def call_answered(self) -> None:
         """Record that the client answered a tool call.
 
-        A checkpoint that still lists pending calls may have been taken before the result arrived. Checkpoints are
-        therefore unusable until one lists no pending calls.
+        A checkpoint that still lists pending calls may have been taken before the result arrived. Therefore,
+        checkpoints are unusable until the service sends one that lists no pending calls.
         """
         self._may_miss_a_result = True
 
     def update(self, state: ConversationStateStructure, *, has_open_calls: bool) -> None:
-        """Replace the checkpoint with `state`, including fields that are unknown to our schema.
+        """Replace the checkpoint with `state`, including fields that are missing from Tieline's schema.
 
         `has_open_calls` says whether tool calls are still waiting for the client.
         """

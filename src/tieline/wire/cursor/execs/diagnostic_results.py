@@ -1,4 +1,4 @@
-"""Parse a file's diagnostics from the JSON or the lines of text that a client's tool returns."""
+"""Parse diagnostics of files from the JSON or the lines of text that a client's tool returns."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,10 +1,10 @@
-"""Dispatch execs: turn each into a call to one of the client's tools, or answer it at once.
+"""Dispatch execs: turn each exec into a call to one of the client's tools, or answer it at once.
 
 If one of the client's tools fits, the exec becomes a call (`receive` returns the call, `answer` takes its result). If
 none fits, the exec is answered with a typed refusal; if its kind is unknown, with an error message. Every exec is
 answered, and none is reported as done unless it was done.
 
-`PendingCalls` tracks which of these calls the client has seen, and adds the user's text to their results.
+`PendingCalls` tracks which calls the client has seen, and adds the user's text to the result of one of them.
 
 An answer identifies its exec only by a number, which may be 0 and which the service may reuse. Each answer is followed
 by a `stream_close`.
@@ -50,7 +50,7 @@ from tieline.wire.shared.json import encode
 MAX_PENDING = 1024
 """The maximum number of execs that wait for the client at the same time."""
 _TAKES_USER_TEXT = frozenset(("mcp_args", "shell_args", "shell_stream_args"))
-"""The kinds of execs whose result can include the user's text. In other results, it could end up in a file."""
+"""The kinds of execs whose result can include the user's text. In other results, the text could end up in a file."""
 
 
 class _PendingExec(NamedTuple):
@@ -93,7 +93,7 @@ class ExecDispatcher:
         self._toolset = ClientToolset(offer, self._toolset.workspace)
 
     def receive(self, message: ExecServerMessage) -> ToolCall | Sequence[AgentClientMessage]:
-        """Return the call that the client has to run for this exec, or the messages that answer the exec at once."""
+        """Return the call that the client must run for this exec, or messages that answer the exec at once."""
         kind = message.WhichOneof("message")
         if kind is None:
             return _unknown(message.id, kind)
@@ -109,7 +109,7 @@ class ExecDispatcher:
         return _unknown(message.id, kind) if answer is None else _answered(message.id, kind, answer)
 
     def answer(self, result: ToolResult) -> Sequence[AgentClientMessage]:
-        """Return the messages that send a call's result to the service; raise KeyError if no exec waits for it."""
+        """Return the messages that send a call's result to the service. Raise KeyError if no exec waits for it."""
         waiting = self._take(result.call_id)
         millis = self._millis(waiting)
         if waiting.kind == "mcp_args":
@@ -167,7 +167,7 @@ class ExecDispatcher:
         return plan(kind, args, self._toolset)
 
     def _typed_in(self, shell_id: int, chars: str) -> CallPlan | None:
-        """Return a call that writes `chars` to the input of a command in the background.
+        """Return a call that writes `chars` to the standard input of the background command `shell_id`.
 
         Return None if the command is unknown or no tool can do this.
         """
@@ -196,7 +196,7 @@ class ExecDispatcher:
 
 
 class SentResults(NamedTuple):
-    """The messages that send the results of calls, and whether the user's text could be added to one of the results."""
+    """The messages that send results of calls, and whether the user's text could be added to one of the results."""
 
     messages: Sequence[AgentClientMessage]
     took_text: bool
@@ -208,7 +208,7 @@ class PendingCalls:
     def __init__(self, execs: ExecDispatcher) -> None:
         self._execs = execs
         self._kinds: dict[str, str] = {}
-        """The kind of the exec that caused each call, by call id."""
+        """The kind of exec that caused each call, by call id."""
         self._unanswered: set[str] = set()
         self._late: set[str] = set()
 
@@ -221,7 +221,7 @@ class PendingCalls:
         return frozenset(self._unanswered)
 
     def add(self, call_id: str, kind: str, *, in_leg: bool) -> None:
-        """Record a call for an exec of this kind. If `in_leg` is false, the client receives it with the next leg."""
+        """Record a call for an exec. If `in_leg` is false, the client receives the call in the next leg."""
         self._kinds[call_id] = kind
         (self._unanswered if in_leg else self._late).add(call_id)
 

@@ -17,9 +17,9 @@ from tieline.wire.shared.capabilities import Role
 from tieline.wire.shared.file_text import ShownFile, unwrap
 
 MAX_KEPT = 1 << 20
-"""The maximum total number of characters in the file contents that one run keeps."""
+"""The maximum number of characters of file content that one run keeps in total."""
 MAX_FILES = 4096
-"""The maximum number of reads whose result one run keeps."""
+"""The maximum number of read results that one run keeps."""
 
 _RANGE: frozenset[Role] = frozenset(["start", "range"])
 
@@ -46,7 +46,10 @@ class FileReads:
         return path in self._partial
 
     def last(self, extent: Extent) -> kinds.ReadSuccess | None:
-        """Return the result of the last read of this range; None if it was not read or the result was dropped."""
+        """Return the result of the last read of this range.
+
+        Return None if the range was not read, or if the result was dropped to save memory.
+        """
         return self._texts.get(extent)
 
     def keep(self, extent: Extent, success: kinds.ReadSuccess) -> None:
@@ -57,7 +60,7 @@ class FileReads:
 
 
 def extent_of(args: kinds.ReadArgs) -> Extent:
-    """Return the range of lines that an exec asks to read."""
+    """Return the range of lines that a read exec requests."""
     offset = args.offset if args.HasField("offset") else None
     return Extent(args.path, offset, args.limit if args.HasField("limit") else None)
 
@@ -67,8 +70,8 @@ def read_result(
 ) -> kinds.ReadResult:
     """Return the typed result of a read, and keep it in `reads`.
 
-    `path` is the absolute path of the file. `placed` contains the roles, such as the range of lines, that were passed
-    to the client's tool as arguments.
+    `path` is the absolute path of the file. `placed` contains the roles (such as the range of lines) whose values were
+    passed to the client's tool.
     """
     image = next((found for part in result.content if (found := image_of(part))), None)
     if image is not None and not result.is_error:
@@ -129,7 +132,10 @@ def _read(args: kinds.ReadArgs, path: str, shown: ShownFile, *, is_cut_by_tool: 
 
 
 def _picked(args: kinds.ReadArgs, lines: Sequence[str]) -> Sequence[str] | None:
-    """Return the requested lines; None if all lines are requested, or if the range begins after the last line."""
+    """Return the requested lines of a file.
+
+    Return None if all lines are requested, or if the requested range begins after the last line.
+    """
     if not args.HasField("offset") and not args.HasField("limit"):
         return None
     start = max(len(lines) + args.offset, 0) if args.offset < 0 else max(args.offset - 1, 0)

@@ -1,7 +1,7 @@
 """Parse a directory tree from the output of a client's tool.
 
-Tools return names, paths, trees (indented, or drawn with lines), lines in the format of `ls -l`, or JSON. From each
-line, the name of an entry, its depth, and whether it is a directory are determined.
+Tools return names, paths, trees (indented, or drawn with lines), lines in the format of `ls -l`, or JSON. For each
+line, the parser determines the name of the entry, its depth, and whether it is a directory.
 """
 
 import re
@@ -16,7 +16,7 @@ from tieline.wire.cursor._pb.exec_kinds_pb2 import LsDirectoryTreeNode
 from tieline.wire.shared.json import decode_any
 
 MAX_DEPTH = 40
-"""The maximum depth of the tree, because protobuf limits the nesting of messages. Deeper entries are left out."""
+"""The maximum depth of the tree; deeper entries are left out. Protobuf limits the nesting of messages."""
 
 MAX_ENTRIES = 20_000
 

@@ -1,4 +1,4 @@
-"""Replies to execs that need no tool of the client: questions about tools, and requests that no client supports."""
+"""Replies to execs that are not passed to the client: questions about tools, and requests that no client supports."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -38,8 +38,8 @@ def unknown_tool(args: kinds.McpArgs, toolset: ClientToolset) -> Sequence[Messag
 def _prechecked(result: Message) -> Callable[[Any, ClientToolset], Sequence[Message]]:
     """Return a handler that always replies with `result`.
 
-    The handler is for execs that ask whether a call is allowed. The result is empty, which allows nothing in advance:
-    the client decides when its tool is called.
+    The handler is for execs that ask in advance whether a call is allowed. `result` is an empty message, which allows
+    nothing: the client decides when its tool is called.
     """
     return lambda _args, _toolset: [result]
 
@@ -87,7 +87,10 @@ def _stdin(args: kinds.WriteShellStdinArgs, _: ClientToolset) -> Sequence[Messag
 
 
 def _words(capability: Capability) -> Callable[[Any, ClientToolset], Sequence[Message]]:
-    """Return a handler for execs with unknown arguments. It refuses, and suggests a tool with this capability."""
+    """Return a handler for execs with unknown arguments.
+
+    The handler refuses the exec and suggests a client's tool with this capability.
+    """
 
     def answer(args: Any, toolset: ClientToolset) -> Sequence[Message]:
         tool = next(matching_tools(capability, toolset.tools), None)

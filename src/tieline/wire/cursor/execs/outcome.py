@@ -30,7 +30,7 @@ Kind = Literal[
 ]
 
 _LONG = 2000
-"""The maximum length of an error message. A longer text counts as one only if the client flags it as an error."""
+"""The maximum length of an error message. Longer text counts as an error only if the client flags it as one."""
 _SHORT = 300
 
 _FRAME = re.compile(r"\s*<(tool_use_error|error)>(?P<inner>.*)</\1>\s*", re.DOTALL)
@@ -47,7 +47,7 @@ _REJECTED = re.compile(
     r")",
     re.IGNORECASE | re.DOTALL,
 )
-"""Matches phrases with which clients report a refusal, and which no command prints."""
+"""Matches phrases that clients use to report a refusal and that no command prints."""
 _REFUSED = re.compile(
     r"(?:error: ?)?(?:the )?(?:user|command|operation|edit|write) (?:has |was )?"
     r"(?:rejected|denied|declined|refused|cancel+ed|did not allow|chose not to)\b",
@@ -81,7 +81,7 @@ _UNCHANGED = re.compile(r'(?:\{"status": ?"unchanged"|File unchanged since last 
 
 
 class ToolOutcome(NamedTuple):
-    """The kind of outcome of a call, and the text of the tool's result or error."""
+    """The outcome of a call: its kind, and the text of the tool's result or error."""
 
     kind: Kind
     text: str
@@ -106,7 +106,7 @@ def is_rejected(text: str, *, is_error: bool) -> bool:
     """Return whether the text says that the user or one of the client's rules refused the call.
 
     `is_error` says whether the client flagged the result as an error. If so, phrases that could also be ordinary output
-    count, too.
+    count as refusals, too.
     """
     words = unframed(text)
     return _REJECTED.match(words) is not None or (is_error and _REFUSED.match(words) is not None)
@@ -124,7 +124,7 @@ def text_of(result: ToolResult) -> str:
 
 
 def part_text(part: Text | Image | File) -> str | None:
-    """Return the text of a part; None for image data. Replace lone surrogates, which protobuf cannot encode."""
+    """Return a part as text; None for image data. Lone surrogates, which protobuf cannot encode, are replaced."""
     if isinstance(part, Image) and part.url is None:
         return None
     text = part.text if isinstance(part, Text) else as_text(part, [])

@@ -1,8 +1,8 @@
 """Plan the call to a client's tool for each kind of exec.
 
-The tool is chosen by its capability, and its arguments have the names and the form that its schema requires. If none of
-the client's tools fits, the exec is refused, and the refusal names a tool to use instead. An exec is never replaced by
-a shell command, because the user may have different permissions for commands and other tools.
+The tool is chosen by its capability, and the arguments are named and structured as its schema requires. If none of the
+client's tools fits, the exec is refused, and the refusal tells the model what to use instead. An exec is never replaced
+by a shell command, because the user may have set different permissions for commands and for other tools.
 """
 
 import re
@@ -71,7 +71,10 @@ class ClientToolset:
         self.workspace = workspace
 
     def fit(self, capability: Capability, wanted: Wanted) -> FittedCall | None:
-        """Choose a client's tool with this capability, and build its arguments from `wanted`; None if no tool fits."""
+        """Choose a client's tool with this capability, and build its arguments from `wanted`.
+
+        Return None if no tool fits.
+        """
         return fit_call(capability, self.tools, wanted)
 
     def is_here(self, path: str) -> bool:
@@ -101,7 +104,7 @@ class ClientToolset:
 
 
 class CallPlan(NamedTuple):
-    """A call to the client's tool `name`. `placed` contains the roles that are passed as arguments."""
+    """A call to the client's tool `name`. `placed` contains the roles whose values are in its arguments."""
 
     name: str
     arguments: str
@@ -117,7 +120,10 @@ class ExecRefusal(NamedTuple):
 
 
 def plan(kind: str, args: Any, toolset: ClientToolset) -> CallPlan | ExecRefusal | None:
-    """Return the call for an exec, or a refusal if no tool fits; None if such execs are not for a client's tool."""
+    """Return the call for an exec, or a refusal if no tool fits.
+
+    Return None if execs of this kind are not run by a client's tool.
+    """
     planner = _PLANNERS.get(kind)
     return planner(args, toolset) if planner else None
 
@@ -153,7 +159,7 @@ def _background(args: kinds.BackgroundShellSpawnArgs, toolset: ClientToolset) ->
 def _timeout(args: kinds.ShellArgs) -> int | None:
     """Return the time in milliseconds after which a command may be killed; None for no limit.
 
-    If the service wants the command to move to the background at its timeout, only the hard timeout limits the command.
+    If the service wants the command to continue in the background after its timeout, only the hard timeout applies.
     """
     is_soft = args.timeout_behavior == TIMEOUT_BEHAVIOR_BACKGROUND
     millis = args.hard_timeout if is_soft else args.timeout
@@ -236,7 +242,10 @@ def _delete(args: kinds.DeleteArgs, toolset: ClientToolset) -> CallPlan | ExecRe
 
 
 def _ls(args: kinds.LsArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
-    """Plan to list a directory with a listing tool, else a reading tool that accepts directories, else a glob tool."""
+    """Plan to list a directory: with a listing tool, a reading tool that accepts directories, or a glob tool.
+
+    The first of these that the client has is used.
+    """
     phrase = f"List {args.path or 'the files'}"
     may: dict[Role, Any] = {"ignore": list(args.ignore) or None}
     must, spare = _place(args.path, toolset)
@@ -254,7 +263,10 @@ def _ls(args: kinds.LsArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
 
 
 def _place(path: str, toolset: ClientToolset) -> tuple[dict[Role, Any], dict[Role, Any]]:
-    """Return the path to search as `must` and `spare` values. The workspace is passed only if a path is required."""
+    """Return the path to search as `must` and `spare` values of a `Wanted`.
+
+    The path of the workspace is a `spare` value, so it is passed only to tools that require a path.
+    """
     return ({}, {"path": path or "."}) if toolset.is_here(path) else ({"path": path}, {})
 
 
@@ -302,7 +314,7 @@ def _options(args: kinds.GrepArgs) -> dict[Role, Any]:
 
 
 def _for_lesser_tool(args: kinds.GrepArgs, wanted: Wanted, fitted: FittedCall) -> Wanted:
-    """Adapt a search to a tool that lacks some options: the options become part of the pattern or the glob."""
+    """Adapt a search to a tool that lacks some options, by adding these options to the pattern or the glob."""
     if args.case_insensitive and not fitted.placed & {"insensitive", "sensitive"}:
         wanted = replace(wanted, must={**wanted.must, "pattern": f"(?i){wanted.must['pattern']}"})
     if args.type and not args.glob and "type" not in fitted.placed:
@@ -311,7 +323,7 @@ def _for_lesser_tool(args: kinds.GrepArgs, wanted: Wanted, fitted: FittedCall) -
 
 
 def glob_of(args: kinds.GrepArgs) -> str:
-    """Return the glob for the files to search; empty for all files. Without a glob, the file type determines it."""
+    """Return the glob for the files to search; empty for all files. If `args` has no glob, its file type is used."""
     return args.glob or (f"*.{_ENDINGS.get(args.type, args.type)}" if args.type else "")
 
 

@@ -10,7 +10,7 @@ from tieline.wire.cursor.execs import shell_results
 
 
 def rejection(kind: str, args: Any, reason: str) -> Sequence[Message]:
-    """Return the result messages for an exec that was refused. `reason` is shown to the model."""
+    """Return the result messages for an exec of this kind that was refused. `reason` is shown to the model."""
     return _REJECTIONS[kind](args, reason)
 
 

@@ -1,4 +1,4 @@
-"""Convert the result of a client's tool to the typed result that the service expects for the kind of exec."""
+"""Convert the result of a client's tool to the typed result that the service expects for this kind of exec."""
 
 import re
 from base64 import b64decode
@@ -21,7 +21,7 @@ from tieline.wire.shared.file_text import answered
 
 
 class RunningShells:
-    """Maps commands in the background between the client's session names and the service's numbers."""
+    """Maps the client's session names of background commands to the service's numbers, and back."""
 
     def __init__(self) -> None:
         self._sessions: dict[int, str] = {}
@@ -29,7 +29,7 @@ class RunningShells:
     def number(self, session: str) -> int:
         """Return the number for the client's session name, assigning one if necessary.
 
-        A session name that is itself a number keeps that number, unless another session has it.
+        If the session name is itself a number, that number is assigned, unless another session already has it.
         """
         number = int(session) if re.fullmatch(r"\d{1,9}", session) else len(self._sessions) + 1
         while self._sessions.get(number, session) != session:
@@ -43,7 +43,7 @@ class RunningShells:
 
 
 class FinishedExec(NamedTuple):
-    """An exec together with the call that was made for it, the call's result, and the time that the call took."""
+    """An exec, the call that was made for it, the call's result, and how long the call took."""
 
     kind: str
     args: Any
@@ -101,7 +101,10 @@ def _shell_stream(done: FinishedExec) -> Sequence[Message]:
 
 
 def _refused(done: FinishedExec) -> str | None:
-    """Return the reason why the client did not run the command; None if the command ran, even if it was interrupted."""
+    """Return the reason why the client did not run the command.
+
+    Return None if the command ran, even if it was interrupted.
+    """
     text = text_of(done.result)
     if not is_rejected(text, is_error=done.result.is_error) or text.lstrip().lower().startswith("[request interrupted"):
         return None

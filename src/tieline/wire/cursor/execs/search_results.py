@@ -1,8 +1,8 @@
 """Parse the output of a client's search tool: matching lines, files or counts.
 
 Tools return lines such as `path:line:text`, file names as headings above numbered lines, a list of files, or counts.
-The result has the output mode that the service requested, if the output allows it. If it does not (for example, lines
-were requested, but the tool returned only files), the result has the mode of the output, and names this mode.
+The result has the output mode that the service requested, if the output allows it. If not, the result has the mode of
+the output, and names it. For example, the service may request lines, but the tool returns only files.
 """
 
 import re
@@ -15,7 +15,7 @@ from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 Mode = Literal["content", "files_with_matches", "count"]
 
 MAX_LINES = 20_000
-"""The maximum number of lines of output that are parsed; further lines are ignored."""
+"""The maximum number of output lines that are parsed. Further lines are ignored."""
 
 _NOTHING = re.compile(
     r"\s*(?:0 (?:matches|results|files)|found 0 |no (?:\w+ ){0,2}(?:matches|matching|files|results|occurrences)\b)",
@@ -39,7 +39,7 @@ _HEADING = re.compile(r"(?:File: |# )(?P<named>.{1,1000}?):?\s*$|(?P<path>\S.{0,
 
 
 class SearchHit(NamedTuple):
-    """A matching line, or a line of its context."""
+    """A matching line, or a context line near a match."""
 
     line: int
     text: str
@@ -49,7 +49,7 @@ class SearchHit(NamedTuple):
 class SearchOutput(NamedTuple):
     """The parsed output of a search tool.
 
-    At most one of `hits`, `files` and `counts` is filled. `is_cut` says whether the tool left out matches.
+    At most one of `hits`, `files` and `counts` is filled. `is_cut` says whether the tool omitted some matches.
     """
 
     hits: dict[str, list[SearchHit]]
@@ -109,7 +109,7 @@ def _counted(lines: Iterable[str], path: str) -> Iterator[tuple[str, int]]:
 
 
 def _hits(lines: Sequence[str], search: Search) -> dict[str, list[SearchHit]]:
-    """Return the lines found, by file. The file is named on each line, in a heading above, or only by `search.path`."""
+    """Return the lines found, by file. Each line or a heading names the file; if neither does, it is `search.path`."""
     named = {found["file"] for line in lines if (found := _MATCH.fullmatch(line)) and not found["file"].isdecimal()}
     hits: dict[str, list[SearchHit]] = {}
     heading = search.path
@@ -178,7 +178,10 @@ def _alternatives(glob: str) -> list[str]:
 
 
 def _mode(asked: Mode, found: SearchOutput) -> Mode:
-    """Return the output mode of the result: the requested one, unless the tool's output does not allow it."""
+    """Return the output mode of the result: the requested mode `asked` if the tool's output allows it.
+
+    Otherwise, return the mode of that output.
+    """
     if found.files:
         return "files_with_matches"
     return "count" if found.counts else asked
@@ -242,5 +245,5 @@ def _name(file: str, search: Search) -> str:
 
 
 def mode_of(asked: str) -> Mode:
-    """Return the output mode with the name that was requested; `content` if the name is unknown."""
+    """Return the output mode with the requested name; `content` if the name is unknown."""
     return cast("Mode", asked) if asked in ("files_with_matches", "count") else "content"

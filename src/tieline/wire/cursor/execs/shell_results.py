@@ -105,7 +105,10 @@ def read(text: str) -> CommandOutcome:
 
 
 def _from_answers(text: str) -> CommandOutcome | None:
-    """Parse the combined output of several commands. The exit code is 1 if any of them failed."""
+    """Parse the combined output of several commands. The exit code is 1 if any of them failed.
+
+    Return None if the text is not such an output.
+    """
     found = answers(text)
     if not found:
         return None
@@ -114,7 +117,10 @@ def _from_answers(text: str) -> CommandOutcome | None:
 
 
 def _from_json(text: str) -> CommandOutcome | None:
-    """Parse JSON that clearly describes the outcome; None for other JSON, which the command may have printed."""
+    """Parse JSON that clearly describes the outcome.
+
+    Return None for any other text, because the command may have printed it.
+    """
     if not text.lstrip().startswith("{"):
         return None
     try:
@@ -173,7 +179,7 @@ def _from_lines(text: str) -> CommandOutcome:
 
 
 def _between_lines(text: str) -> CommandOutcome:
-    """Remove a first or last line with the exit code from the output, and parse the exit code."""
+    """Parse the exit code in the first or last line of the output, and remove that line."""
     text, stderr = _without(text, "stderr")
     if first := _FIRST.match(text):
         return CommandOutcome(text[first.end() :], stderr, int(first["code"]))
@@ -209,7 +215,7 @@ def _inside(text: str, tag: str) -> str | None:
 
 
 def _without(text: str, tag: str) -> tuple[str, str]:
-    """Split off a tagged section at the end of a text; return the text before it and the content of the section."""
+    """Split off the section in `tag` tags at the end of a text. Return the text before it and the section's content."""
     if not text[-40:].rstrip().endswith(f"</{tag}>"):
         return text, ""
     begin = text.rfind(f"<{tag}>")

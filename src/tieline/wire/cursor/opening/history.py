@@ -1,9 +1,9 @@
 """Encode earlier messages for the service: as JSON messages in blobs, or as one text.
 
 The JSON has the format of the AI SDK: messages have the role user, assistant or tool, and contain parts of the types
-text, image, reasoning, tool-call and tool-result. It uses the names of tools that the model sees. The encoding of a
-message depends only on its content, not on its position. A growing conversation therefore keeps its blob ids, and the
-service can reuse its caches.
+text, image, reasoning, tool-call and tool-result. Tools have the names that the model sees. The encoding of a message
+depends only on its content, not on its position. A growing conversation therefore keeps its blob ids, and the service
+can reuse its caches.
 
 Signed thinking is left out: only the provider that signed it can verify it, and the protocol has no field for
 signatures.
@@ -46,7 +46,7 @@ def split_messages(messages: Sequence[Message]) -> SplitMessages:
 
 
 class HistoryEncoder:
-    """Encodes the earlier messages of a conversation. Adds a note to `notes` for each part that it leaves out."""
+    """Encodes the earlier messages of a conversation, and adds a note to `notes` for each part that is left out."""
 
     def __init__(self, offer: OfferedTools, notes: list[Note]) -> None:
         self._offer = offer
@@ -55,7 +55,7 @@ class HistoryEncoder:
         """The names of called tools, as the model sees them, by call id."""
 
     def messages(self, messages: Iterable[Message], results: Iterable[ToolResult] = ()) -> Iterator[bytes]:
-        """Yield each message as JSON, and then one message with all of `results`."""
+        """Yield each message as JSON, followed by one message that contains all of `results`."""
         for message in messages:
             for made in self._message(message):
                 yield encode(made)
@@ -170,7 +170,7 @@ def _text(text: str) -> Json:
 
 
 def _copied(text: str) -> str:
-    """Return a copy of a text that is not ASCII, so that Python caches the UTF-8 form only in the copy."""
+    """Return a copy of a text that is not ASCII. Python then caches the UTF-8 form in the copy, not in the original."""
     return text if text.isascii() else text[:1] + text[1:]
 
 
@@ -178,7 +178,7 @@ def _copied(text: str) -> str:
 
 
 def _as_text(message: Json) -> str:
-    """Return an encoded message as text in tags that no model uses for its own tool calls."""
+    """Return an encoded message as text in tags. No model uses these tags for its own tool calls."""
     inside = "\n".join(_part_as_text(part) for part in message["content"])
     return f"<{message['role']}>\n{inside}\n</{message['role']}>"
 

@@ -68,10 +68,10 @@ def split_model(name: str) -> ModelChoice:
 
 
 def choose(name: str, reasoning: Reasoning, known: CursorModel | None, notes: list[Note]) -> ModelChoice:
-    """Return the model that a request chooses by its model name and its reasoning settings.
+    """Return the model and parameters that a request selects with its model name and reasoning settings.
 
-    `known` describes the model and its parameters; None if the model is unknown. Settings for which the model has no
-    parameter are left out, and a note is added to `notes`.
+    `known` describes the model and its parameters; None if the model is unknown. A setting for which the model has no
+    parameter is left out, and a note about it is added to `notes`.
     """
     choice = split_model(name)
     in_name = {parameter for parameter, _ in choice.parameters}
@@ -139,14 +139,18 @@ def _asked(reasoning: Reasoning) -> dict[str, str]:
 
 
 def _effort_for(budget: int) -> str:
-    """Return the effort that corresponds to a thinking budget in tokens. The highest effort returned is `high`."""
+    """Return the effort that corresponds to a thinking budget in tokens. It is never higher than `high`."""
     if budget <= 4096:
         return "low"
     return "medium" if budget <= 16384 else "high"
 
 
 def _fitted(asked: Mapping[str, str], known: Mapping[str, tuple[str, ...]], notes: list[Note]) -> dict[str, str]:
-    """Return the parameters that the model supports. An effort that it lacks is replaced by the nearest one."""
+    """Return the parameters in `asked` that the model supports.
+
+    `known` contains the supported values of each parameter. An unsupported effort is replaced by the nearest supported
+    one.
+    """
     fitted: dict[str, str] = {}
     for name, value in asked.items():
         own = "reasoning" if name == "effort" and name not in known else name

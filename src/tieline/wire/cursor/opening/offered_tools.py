@@ -37,7 +37,7 @@ _MAX_CACHED_SCHEMA = 32 << 10
 FittedSchema = tuple[Value, tuple[str, ...]]
 """A schema adapted for the service, and descriptions of the changes."""
 SchemaCache = BoundedCache[bytes, FittedSchema]
-"""A cache of adapted schemas, by the JSON text of the original. It pays off because agents repeat their tools.
+"""A cache of adapted schemas, by the JSON text of the original. Agents send the same tools with every request.
 
 The values are shared: copy a value before changing it.
 """
@@ -64,7 +64,7 @@ class OfferedTools:
 
     @classmethod
     def of(cls, tools: Sequence[ToolSpec], schemas: SchemaCache | None = None) -> "OfferedTools":
-        """Build an offer of these tools without those that other upstreams host. Raise BadRequest if none remains."""
+        """Build an offer of these tools, except tools that other upstreams run. Raise BadRequest if none remain."""
         notes: list[Note] = []
         specs: dict[str, ToolSpec] = {}
         for spec in tools:
@@ -81,16 +81,19 @@ class OfferedTools:
 
     @classmethod
     def of_request(cls, request: Request, schemas: SchemaCache | None = None) -> "OfferedTools":
-        """Build an offer of the tools that the tool choice allows. The only way to forbid a tool is not to offer it."""
+        """Build an offer of the tools that the request's tool choice allows.
+
+        The protocol has no tool choice, so tools that are not allowed are not offered.
+        """
         return cls.of(_left_by(request.tool_choice, request.tools), schemas)
 
     @property
     def definitions(self) -> tuple[McpToolDefinition, ...]:
-        """The definitions of the tools for the service. Each access rebuilds them, to save memory while a run waits."""
+        """The definitions of the tools for the service, rebuilt on each access to save memory while a run waits."""
         return tuple([self._definition(self._spelled[own], spec) for own, spec in self.specs.items()])
 
     def spell(self, own: str) -> str:
-        """Return the name under which the client's tool `own` is offered to the service, or would be offered."""
+        """Return the offered name of the client's tool `own`. If it is not offered, return the name it would have."""
         return self._spelled.get(own) or _plain(own)
 
     def model_name(self, own: str) -> str:
@@ -108,10 +111,10 @@ class OfferedTools:
         return None
 
     def _resolve(self, name: str) -> str | None:
-        """Return the client's own name for any form of a tool's name; None if there is no unique match.
+        """Return the client's own name of the tool that `name` denotes; None if there is no unique match.
 
-        The forms are the offered name and the client's own name, each with or without the server's prefix, in any
-        letter case.
+        `name` may be the offered name or the client's own name, with or without the server's prefix, in any letter
+        case.
         """
         for form in (name, _SERVER.sub("", name, count=1) if _SERVER.match(name) else name):
             if form in self._own:

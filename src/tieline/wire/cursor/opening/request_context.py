@@ -1,7 +1,8 @@
 """Build the request context: facts about the machine and the workspace, tools, and rules for the model.
 
 The client's system prompt becomes a rule, because the service has its own system prompt and drops any other. Options of
-the request that have no field in the protocol (a required tool call, an answer in JSON) become rules too, with a note.
+the request that have no field in the protocol (a required tool call, an answer in JSON) also become rules, and a note
+is added for each.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,26 +46,29 @@ class RunSettings(Value):
     """The user's settings for the messages that a run sends to the service."""
 
     history: Literal["blobs", "text"] = "blobs"
-    """How earlier messages are sent: as blobs that the service requests, or as text before the user's message."""
+    """How earlier messages are sent: as blobs that the service requests by id, or as text before the user's message."""
     send_blobs: bool = False
     """Whether the blobs of the history are sent with the first message, not only when the service requests them."""
     system_prompt: Literal["rule", "custom"] = "rule"
-    """How the client's system prompt is sent: as a rule, or in place of the service's own (only for some teams)."""
+    """How the client's system prompt is sent: as a rule, or as a replacement for the service's own prompt.
+
+    The service allows the replacement only for some teams.
+    """
     reasoning: bool = True
     """Whether the request's settings for thinking and effort are passed on. Settings in the model's name always are."""
     meta_tools: bool = False
     """Whether the client's tools are also described to the service's meta tools, as Cursor's SDK does.
 
-    If so, models may have to discover the tools first. Otherwise they see every tool from the start.
+    If so, models may have to search for tools before they can call them. Otherwise, they see every tool from the start.
     """
     web_search: bool = False
-    """Whether the service may search the web itself. It still asks for permission every time."""
+    """Whether the service's own web search is enabled. The service still asks for permission before every search."""
     web_fetch: bool = False
-    """Whether the service may fetch web pages itself. It still asks for permission every time."""
+    """Whether the service's own web fetch is enabled. The service still asks for permission before every fetch."""
 
 
 def request_context(machine_info: MachineInfo, settings: RunSettings, offer: OfferedTools, rule: str) -> RequestContext:
-    """Return the request context with the client's tools. `rule` is the text of all rules for the model."""
+    """Return the request context, including the client's tools. `rule` is the text of all rules for the model."""
     context = RequestContext(
         env=_env(machine_info),
         tools=offer.definitions,
@@ -131,7 +135,7 @@ def system_prompt(messages: Iterable[Message]) -> str:
 
 
 def rules(request: Request, offer: OfferedTools, notes: list[Note]) -> str:
-    """Return rules for the options of a request that have no field in the protocol, as text.
+    """Return the text of rules that express the options of a request for which the protocol has no field.
 
     Such options are a required tool call and the output format. Add a note for each of them, and for each option that
     has no effect.

@@ -1,7 +1,7 @@
 """Build the message that opens a run from a neutral request.
 
-The user's last message becomes the action of the run; all earlier messages become its history. If the request ends with
-tool results and no user message, because the run that waited for the results is gone, the action is to resume.
+The user's last message becomes the action of the run; all earlier messages become its history. If the run that waited
+for tool results is gone, the request ends with these results and no user message. The action is then to resume.
 """
 
 from collections.abc import Sequence
@@ -43,18 +43,18 @@ __all__ = [
 ]
 
 CONTINUE = "Continue."
-"""The user's text if a request has no new user message, but ends with a message of the model or a system prompt."""
+"""The text that is sent as the user's message if a request contains neither a new user message nor new tool results."""
 GO_ON = "Go on from the results above."
 SO_FAR = "The conversation so far, as a record. Do not use these tags to call tools."
 
 
 class Opening(NamedTuple):
-    """The first message of a run, and the data needed to carry out the run."""
+    """The first message of a run, and the data that the rest of the run needs."""
 
     message: bytes
     """The first message of the run, serialized."""
     blobs: dict[bytes, bytes]
-    """The history that the message refers to, by blob id."""
+    """The blobs of the history that the message refers to, by blob id."""
     context: RequestContext
     """The request context. It is part of the first message, and is sent again if the service requests it."""
     offer: OfferedTools
@@ -112,7 +112,7 @@ def open_run(
 
 
 def plain_user_text(request: Request) -> str:
-    """Return the text of the user's new message; empty if the request adds anything else, such as tool results."""
+    """Return the text of the user's new message; empty if the request adds anything but text, such as tool results."""
     parts = [part for message in split_messages(request.messages).last for part in message.parts]
     if not continues(request) or not all(isinstance(part, Text) for part in parts):
         return ""
@@ -128,7 +128,7 @@ def continues(request: Request) -> bool:
 
 
 def resume_run(opening: Opening, checkpoint: bytes) -> bytes:
-    """Return the message that continues a run whose stream was lost, from its last checkpoint."""
+    """Return the message that continues a run from `checkpoint` after its stream was lost."""
     run = AgentClientMessage.FromString(opening.message).run_request
     run.conversation_state.CopyFrom(_restored(checkpoint))
     run.action.CopyFrom(ConversationAction(resume_action=ResumeAction()))
@@ -199,5 +199,5 @@ def _restored(checkpoint: bytes) -> ConversationStateStructure:
 
 
 def _serialized(run: AgentRunRequest) -> bytes:
-    """Serialize the run request in its envelope. The output is deterministic, although maps are unordered."""
+    """Serialize the run request in its envelope. The output is deterministic: the entries of maps are sorted."""
     return AgentClientMessage(run_request=run).SerializeToString(deterministic=True)

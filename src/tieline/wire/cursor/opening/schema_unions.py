@@ -19,7 +19,7 @@ Schema = dict[str, Any]
 MAX_DESCRIBED = 400
 """The maximum length of the text that describes a union's members. Longer text is cut off."""
 MAX_MEANINGS = 64
-"""The maximum number of different schemas for one property that are joined. If there are more, it allows any value."""
+"""The maximum number of schemas for one property that are joined. If there are more, the property allows any value."""
 
 _UNIONS = ("allOf", "anyOf", "oneOf")
 _MARKS = tuple(f'"{word}"'.encode() for word in _UNIONS)
@@ -27,7 +27,7 @@ _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentS
 _LISTED = (*_UNIONS, "prefixItems")
 _SINGLE = ("items", "additionalProperties", "contains", "propertyNames", "unevaluatedProperties", "unevaluatedItems")
 _LOGIC = ("not", "if", "then", "else")
-"""Keywords inside which unions cannot be replaced: allowing more values there may make the whole schema stricter."""
+"""Keywords in which unions cannot be replaced, because allowing more values there may make the schema stricter."""
 
 
 def for_service(schema: bytes) -> tuple[bytes, tuple[str, ...]]:
@@ -51,7 +51,7 @@ def _has_unions(schema: bytes) -> bool:
 
 
 def _schemas(root: Schema) -> list[Schema]:
-    """Return the schema and all schemas nested in it, outer schemas before inner ones."""
+    """Return `root` and all schemas nested in it. Outer schemas precede inner ones."""
     found = [root]
     for schema in found:
         found.extend(_children(schema))
@@ -163,7 +163,7 @@ def _joined_types(members: Sequence[Schema]) -> Schema:
 
 
 def _joined_lists(members: Sequence[Schema]) -> Schema:
-    """Join `enum` if all members have it. Keep `items` if all members agree on it, otherwise allow any items."""
+    """Join `enum` if all members have it. Keep `items` if it is the same in all members; otherwise allow any items."""
     joint: Schema = {}
     enums = [member.get("enum") for member in members]
     if all(isinstance(enum, list) for enum in enums):
@@ -219,5 +219,5 @@ def _required(schema: Schema) -> list[str]:
 
 
 def _unique(values: Iterable[Any]) -> list[Any]:
-    """Return the JSON values without repetitions. `1` and `True` are different, unlike in Python."""
+    """Return the JSON values without repetitions. Unlike in Python, `1` and `True` are different values."""
     return list({encode(value): value for value in values}.values())

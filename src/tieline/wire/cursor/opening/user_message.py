@@ -1,4 +1,4 @@
-"""Build the user's message of a run from text and images."""
+"""Build the user's message for a run from text and images."""
 
 from base64 import b64decode
 from collections.abc import Iterable
@@ -81,9 +81,9 @@ class UserMessageBuilder:
 
 
 def as_text(part: Image | File, notes: list[Note]) -> str:
-    """Return a part as text: the text of a file, or a line that names the image or file that was left out.
+    """Return a part as text: the text of a file, or a line that says which image or file is left out.
 
-    Add a note to `notes` if the content is left out.
+    If the content is left out, add a note to `notes`.
     """
     kind = "image" if isinstance(part, Image) else "file"
     name = part.name if isinstance(part, File) and part.name else part.media_type or kind
@@ -98,7 +98,7 @@ def as_text(part: Image | File, notes: list[Note]) -> str:
 
 
 def reminder(parts: Iterable[Part]) -> str:
-    """Return the text of a system message within the conversation in `<system-reminder>` tags, which models know."""
+    """Return the text of a system message as a reminder in `<system-reminder>` tags, which models know."""
     texts = [part.text for part in parts if isinstance(part, Text) and part.text.strip()]
     text = "\n\n".join(texts)
     if not text or text.lstrip().startswith("<system-reminder>"):
@@ -128,7 +128,7 @@ def _text_of(part: File) -> str | None:
 
 
 def _decoded(data: str | None) -> bytes | None:
-    """Decode base64; return None if it is invalid. Data that a parser failed to check must not end the run."""
+    """Decode base64. Return None if it is invalid, so that data that no parser checked does not end the run."""
     if data is None:
         return None
     try:

@@ -1,12 +1,12 @@
-"""Process the text of an answer: thinking in tags, text that a new attempt repeats, and text that was never streamed.
+"""Process an answer's text: thinking in tags, text that a new attempt repeats, and text that was never streamed.
 
-Some models begin their text with `<think>…</think>`. A tag is recognized only at the beginning, because a later one may
-be part of a text about tags. A tag may be split over any number of deltas, so text that may be the beginning of a tag
-is held back.
+Some models begin their text with `<think>…</think>`. A tag is recognized only at the beginning of the text, because a
+later tag may be part of a text about tags. A tag may be split over any number of deltas, so text that may be the
+beginning of a tag is held back.
 
-The service stores a copy of every finished step in a blob at the client: as a JSON message, as a conversation step, or
-both. Sometimes it never streams the text, and only the copy contains it. Streamed text must not be repeated: a copy is
-used only if none of its text, or only the beginning, was streamed.
+When a step is finished, the service stores a copy of its text in blobs of the run: as a JSON message, as a conversation
+step, or both. Sometimes the service never streams the text, and only the copy contains it. Because streamed text must
+not be repeated, a copy is used only if none of its text, or only the beginning, was streamed.
 """
 
 import re
@@ -23,9 +23,9 @@ from tieline.wire.cursor.stored_state import Blobs
 from tieline.wire.shared.json import Malformed, read
 
 MAX_COPIES = 64
-"""The maximum number of copies that are kept; the oldest are dropped."""
+"""The maximum number of copies that are kept. If there are more, the oldest ones are dropped."""
 MAX_ANSWER = 1 << 20
-"""The maximum size in bytes of a stored answer. A larger blob is not an answer of a model."""
+"""The maximum size of a stored answer in bytes. Larger blobs are assumed not to be answers."""
 
 _BEGINNINGS = (b"{", b"\n")
 _OF_THE_MODEL = re.compile(rb'"role"\s*:\s*"assistant"')
@@ -36,7 +36,7 @@ Piece = tuple[bool, str]
 _NAMES = ("think", "thinking")
 _OPENING = tuple(f"<{name}>" for name in _NAMES)
 _MAX_BLANKS = 200
-"""The maximum number of blank characters before a tag."""
+"""The maximum number of blank characters before a thinking tag. After more of them, no tag is recognized."""
 
 
 # ── Thinking in tags ──────────────────────────────────────────────────────────────────────────────
@@ -44,14 +44,14 @@ _MAX_BLANKS = 200
 
 class _TagState(Enum):
     BEGIN = auto()
-    """A thinking tag may follow."""
+    """The text may still begin with a thinking tag."""
     THINKING = auto()
     TEXT = auto()
     """All further text is plain; tags are no longer recognized."""
 
 
 class TagSplitter:
-    """Splits a text that is fed in pieces into thinking in tags and plain text."""
+    """Splits a text into thinking in tags and plain text. The text is fed in pieces."""
 
     def __init__(self) -> None:
         self.is_plain = False
@@ -78,7 +78,7 @@ class TagSplitter:
         return pieces
 
     def close(self) -> list[Piece]:
-        """End the text. Return the piece that was held back, unless it is blank."""
+        """End the text. Return the text that was held back as a piece, unless it is blank."""
         held, self._held = self._held, ""
         return [(self._state is _TagState.THINKING, held)] if held.strip() else []
 
@@ -132,7 +132,7 @@ def _overlap(text: str, tag: str) -> int:
 class RepeatFilter:
     """Removes the text `earlier` from the beginning of a text that is fed in pieces.
 
-    Leading blank space is ignored in both texts. If the text differs from `earlier`, nothing is removed.
+    Leading blank space is ignored in both texts. If the text does not begin with `earlier`, nothing is removed.
     """
 
     def __init__(self, earlier: str) -> None:
@@ -141,10 +141,10 @@ class RepeatFilter:
         self.is_over = not self._earlier
         """Whether all further text is new, so that `feed` returns it unchanged."""
         self.has_diverged = False
-        """Whether the text turned out to differ from `earlier`. If so, the whole text is returned."""
+        """Whether the text differs from `earlier`. If so, `feed` returns the whole text."""
 
     def feed(self, text: str) -> str:
-        """Add text; return the part that is known to be new, which is empty while the text repeats `earlier`."""
+        """Add text. Return the text that is known to be new; it is empty while the text repeats `earlier`."""
         if self.is_over:
             return text
         self._received = (self._received + text).lstrip()
@@ -161,7 +161,7 @@ class RepeatFilter:
 
 
 class StoredText(NamedTuple):
-    """The thinking and text of a stored answer, complete or without the beginning that was already streamed."""
+    """The thinking and text of a stored answer. The beginning is left out if it was already streamed."""
 
     thinking: str
     text: str
@@ -181,7 +181,7 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 
 
 class StoredAnswers:
-    """The copies that the service stored of a run's answers, and the text that the service streamed."""
+    """The copies of a run's answers that the service stored, and the text that it streamed."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
@@ -202,7 +202,7 @@ class StoredAnswers:
 
     @property
     def step(self) -> str:
-        """The streamed text of this step."""
+        """The text that was streamed in the current step."""
         return "".join(self._this_step)
 
     def take_over(self, before: "StoredAnswers") -> None:
@@ -211,7 +211,10 @@ class StoredAnswers:
         self._earlier_steps = list(before._earlier_steps)
 
     def next_step(self) -> None:
-        """Begin the next step. Call this when a call was made or answered. Copies of earlier steps are dropped."""
+        """Begin the next step, and drop the copies of earlier steps.
+
+        The caller must call this when a tool call was made or answered.
+        """
         self._earlier_steps += self._this_step
         self._this_step = []
         self._copies.clear()
@@ -259,7 +262,7 @@ class StoredAnswers:
 
 
 def _may_be_an_answer(data: bytes) -> bool:
-    """Return whether a blob may be a copy of an answer. Most blobs are prompts, which are large and not needed here."""
+    """Return whether a blob may be a copy of an answer. Most blobs are large prompts, which are not needed here."""
     return data[:1] == b"\n" or (data[:1] == b"{" and _OF_THE_MODEL.search(data) is not None)
 
 

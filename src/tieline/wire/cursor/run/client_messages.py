@@ -12,7 +12,7 @@ HEARTBEAT = Message(client_heartbeat=agent.ClientHeartbeat()).SerializeToString(
 
 
 def context(exec_id: int, request_context: RequestContext) -> Sequence[Message]:
-    """Return the messages that answer an exec that asks for the request context."""
+    """Return the messages that send the request context to the service, in answer to the exec `exec_id`."""
     result = exec_pb.ExecClientMessage(id=exec_id, local_execution_time_ms=0)
     result.request_context_result.success.request_context.CopyFrom(request_context)
     close = exec_pb.ExecClientControlMessage(stream_close=exec_pb.ExecClientStreamClose(id=exec_id))
@@ -20,7 +20,7 @@ def context(exec_id: int, request_context: RequestContext) -> Sequence[Message]:
 
 
 def injection(text: str, *, run_id: str, injection_id: str, message_id: str) -> Message:
-    """Return a message that adds text from the user while the turn of the run `run_id` is in progress."""
+    """Return a message that adds text from the user to the current turn of the run `run_id`."""
     message = Message()
     injected = message.conversation_action.inject_context_action
     injected.injection_id = injection_id

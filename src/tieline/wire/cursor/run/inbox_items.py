@@ -1,7 +1,7 @@
 """Convert queries from the service to inbox items for a person, and the person's answers to replies.
 
-A person decides three kinds of queries: questions with options, plans, and requests to switch the mode. A refusal
-includes the person's reason, if there is one. If no person decided such a query, `query_replies` provides the reply,
+A person decides on three kinds of queries: questions with options, plans, and requests to switch the mode. A refusal
+includes the person's reason, if there is one. If no person decides on such a query, `query_replies` provides the reply,
 which is always a refusal.
 
 A plan can also be shown to the user as text. The user's next message then approves or rejects it.
@@ -43,7 +43,7 @@ _STATUSES: Mapping[int, Status] = {
 
 
 def inbox_item_of(query: queries.InteractionQuery, settings: QuerySettings) -> InboxItem | None:
-    """Return the inbox item for a query; None if the query is not for a person, or if the settings decide it."""
+    """Return the inbox item for a query; None if no person decides on such queries, or if the settings decide."""
     match query.WhichOneof("query"):
         case "ask_question_interaction_query":
             return _form(query.ask_question_interaction_query.args)
@@ -57,7 +57,7 @@ def inbox_item_of(query: queries.InteractionQuery, settings: QuerySettings) -> I
 
 
 def reply_with(query: queries.InteractionQuery, answer: Answer | None) -> QueryReply | None:
-    """Convert a person's answer to the reply to a query. Return None if no person decided."""
+    """Convert a person's answer to a reply to the query. Return None if the answer contains no decision."""
     match answer:
         case QuestionAnswer(action="accept"):
             return _answered(query, answer.values)
@@ -72,7 +72,7 @@ def reply_with(query: queries.InteractionQuery, answer: Answer | None) -> QueryR
 
 
 def reply_with_result(query: queries.InteractionQuery, result: ToolResult) -> QueryReply | None:
-    """Return the reply to a question that a client's tool asked the user; None if the result contains no answer."""
+    """Return the reply to a question that the client's tool asked the user; None if the tool's result has no answer."""
     form = _form(query.ask_question_interaction_query.args)
     return reply_with(query, read_result(result, form)) if form is not None else None
 
@@ -86,7 +86,7 @@ def plan_as_text(query: queries.InteractionQuery) -> tuple[str, str]:
 
 
 def reply_with_text(query: queries.InteractionQuery, text: str) -> QueryReply:
-    """Convert the user's message after a plan to the reply. Any text other than a plain approval rejects the plan."""
+    """Convert `text`, the user's message after a plan, to a reply. Any text but a plain approval rejects the plan."""
     return accept_plan(query) if is_approval(text) else reject_plan(query, text)
 
 
@@ -119,7 +119,7 @@ def _form(args: queries.AskQuestionArgs) -> Question | None:
 
 
 def _named(args: queries.AskQuestionArgs) -> Iterator[tuple[str, _Question]]:
-    """Yield a unique name and the question for each question, because ids of questions may be empty or repeated."""
+    """Yield each question with a unique name. The ids of the questions may be empty or repeated."""
     names: set[str] = set()
     for number, question in enumerate(args.questions, 1):
         name = question.id
@@ -155,7 +155,7 @@ def _step(todo: TodoItem) -> PlanEntry:
 
 
 def _answered(query: queries.InteractionQuery, values: Mapping[str, Any]) -> QueryReply:
-    """Return the reply to a question. Values that are ids of options are sent as ids, other values as free text."""
+    """Return the reply to questions. Values that are ids of options are sent as ids, other values as free text."""
     response = queries.InteractionResponse(id=query.id)
     success = response.ask_question_interaction_response.result.success
     success.SetInParent()

@@ -4,7 +4,7 @@ The machine takes bytes from the service, and returns events of legs and message
 transitions between them are in `states`; read its theory of operation first. The most important rules of the protocol:
 
 - Every request from the service is answered, whether a leg is open or not: requests for blobs or the request context,
-  queries, and execs of any kind. Until it has the answer, the service sends nothing but heartbeats.
+  queries, and execs of any kind. Until it receives the answer, the service sends only heartbeats.
 - An exec that the client has to run becomes a call in the leg. The leg then ends at the next checkpoint, or after a
   moment of quiet (`wake_after`, `wake`), so that calls made together stay together. Later calls wait for the next leg.
 - `turn_ended` does not end the stream: text, usage and even calls may follow it. The end frame ends the stream. A
@@ -53,13 +53,13 @@ from tieline.wire.cursor.stored_state import Blobs, LastCheckpoint, blob_reply, 
 from tieline.wire.framing.connect import END, TRAILERS, Frame, FrameReader, FramingError
 
 MAX_UNREAD = 16 * 1024 * 1024
-"""The maximum total size in bytes of the updates that wait for the next leg. If it is exceeded, the run fails."""
+"""The maximum total size in bytes of the updates that wait for the next leg. If they are larger, the run fails."""
 MAX_UNFRAMED = 4096
 """The maximum number of bytes that are collected from a response without frames. After that, the run fails."""
 NO_ERROR = b"{}"
 """The payload of an end frame that reports success."""
 IDLE_HEARTBEATS = 2
-"""The number of consecutive heartbeats after `turn_ended` that count as the end of the stream."""
+"""After `turn_ended`, this number of consecutive heartbeats counts as the end of the stream."""
 
 _DEFAULT_QUERIES = QuerySettings()
 _parse = agent.AgentServerMessage.FromString
@@ -68,9 +68,9 @@ _parse = agent.AgentServerMessage.FromString
 class CursorRun:
     """The state machine of one run.
 
-    `mint` returns a new id each time. A batch of calls counts as complete after `batch_wait` seconds of quiet, the run
-    after `end_wait` seconds. `clock` returns the time in seconds, to measure how long calls take. `can_ask` returns
-    whether there is a person who can answer an inbox item.
+    `mint` returns a new id each time. A batch of calls counts as complete after `batch_wait` seconds without data from
+    the service, the run after `end_wait` seconds. `clock` returns the time in seconds, to measure how long calls take.
+    `can_ask` returns whether there is a person who can answer an inbox item.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class CursorRun:
         self._heartbeats = 0
         """The number of heartbeats received since the last other message."""
         self._unframed = b""
-        """The received bytes of a response that does not consist of frames."""
+        """The bytes received, if the response does not consist of frames."""
 
     # ── State ────────────────────────────────────────────────────────────────────────────────────
 
@@ -147,13 +147,13 @@ class CursorRun:
 
     @property
     def _turn_is_complete(self) -> bool:
-        """Whether the turn has ended and no call is open."""
+        """Whether the turn has ended and no call waits for its result."""
         return self._turn is TurnState.ENDED and not self._execs.pending
 
     # ── Legs ─────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, leg_id: str, model: str) -> None:
-        """Begin a leg. Its first event is Started. Raise IllegalTransition if a leg is already open."""
+        """Begin a leg, with Started as its first event. Raise IllegalTransition if a leg is already open."""
         was_over = self.ended
         self._change(RunEvent.LEG_BEGINS)
         self._unread = 0
@@ -167,19 +167,20 @@ class CursorRun:
             self._show_plan()
 
     def take_over(self, before: "CursorRun", *, resumed: bool) -> None:
-        """Continue the leg of a run that failed, without a second Started and without repeating its text.
+        """Continue the leg of the failed run `before`, without a second Started and without repeating its text.
 
-        `resumed` says whether this run began with the last checkpoint of the failed run, not with the complete history.
+        `resumed` says whether this run began with the last checkpoint of `before`. If not, it began with the complete
+        history.
         """
         self._change(RunEvent.LEG_BEGINS)
         self._updates.take_over(before._updates, resumed=resumed)
 
     def inherit_checkpoint(self, before: "CursorRun") -> None:
-        """Adopt the last checkpoint of an earlier attempt, so that the next attempt can begin with it."""
+        """Adopt the last checkpoint of `before`, an earlier attempt, so that the next attempt can begin with it."""
         self._checkpoint.inherit(before._checkpoint)
 
     def pull(self) -> list[Event]:
-        """Return the events that were not returned before: those of the open leg, or of the leg that has just ended."""
+        """Return the events of the open leg, or of the leg that has just ended, that were not returned before."""
         if self._in_leg:
             self._out += self._updates.parts.take()
         out, self._out = self._out, []
@@ -187,7 +188,7 @@ class CursorRun:
 
     @property
     def wake_after(self) -> float | None:
-        """The seconds of quiet after which the caller must call `wake`; None if it need not call it in this state."""
+        """The number of seconds without data after which the caller must call `wake`; None if no call is needed."""
         if self._state is RunState.CALLS_MADE:
             return self._batch_wait
         if self._state is RunState.UNFRAMED or (self._state is RunState.LEG_OPEN and self._turn_is_complete):
@@ -197,7 +198,7 @@ class CursorRun:
     def wake(self) -> list[Event]:
         """Report that nothing arrived for `wake_after` seconds, and return the last events of the leg.
 
-        The batch of calls, the turn or the error page then counts as complete.
+        Depending on the state, the batch of calls, the turn or the error page then counts as complete.
         """
         if self._state is RunState.CALLS_MADE:
             self._end_leg(StopReason.TOOL_USE)
@@ -209,15 +210,19 @@ class CursorRun:
         return self.pull()
 
     def finish(self, reason: StopReason) -> list[Event]:
-        """End the run and its leg without an error, instead of reporting a failure or waiting longer.
+        """End the run and its leg without an error.
 
-        The leg ends with the stop reason `reason`. Return its last events. Raise IllegalTransition if no leg is open.
+        The caller does this instead of reporting a failure or waiting longer. The leg ends with the stop reason
+        `reason`. Return its last events. Raise IllegalTransition if no leg is open.
         """
         self._end_leg(reason, RunEvent.GIVEN_UP)
         return self.pull()
 
     def rescue(self) -> list[Event]:
-        """End the leg with an answer that was stored but not streamed. If there is none, return no events."""
+        """End the leg with an answer that was stored but not streamed, and return its last events.
+
+        If there is no such answer, do nothing and return no events.
+        """
         return self.finish(StopReason.END_TURN) if self._restore() else []
 
     def _restore(self) -> bool:
@@ -239,12 +244,12 @@ class CursorRun:
 
     @property
     def calls(self) -> int:
-        """The number of calls that this leg has made."""
+        """The number of calls made in this leg."""
         return self._updates.parts.calls
 
     @property
     def inbox_items(self) -> Mapping[int, InboxItem]:
-        """The items that wait for a person, by query id."""
+        """The inbox items that wait for a person, by query id."""
         return self._queries.inbox_items
 
     @property
@@ -254,7 +259,7 @@ class CursorRun:
 
     @property
     def checkpoint(self) -> bytes | None:
-        """The last checkpoint that the service sent, whether usable or not."""
+        """The last checkpoint that the service sent, even if it is not usable; None if it sent none."""
         return self._checkpoint.data
 
     @property
@@ -270,13 +275,13 @@ class CursorRun:
 
     @property
     def usage(self) -> Usage:
-        """The token usage of this leg, as far as it is known."""
+        """The known token usage of this leg. It may be incomplete until the turn ends."""
         return self._updates.usage.usage()
 
     # ── Sending ──────────────────────────────────────────────────────────────────────────────────
 
     def outbox(self) -> list[bytes]:
-        """Return the serialized messages to send now, in order. They are returned only once."""
+        """Return the serialized messages to send now, in order. Each message is returned only once."""
         outbox, self._outbox = self._outbox, []
         return outbox
 
@@ -295,7 +300,7 @@ class CursorRun:
         self._execs.set_tools(offer)
 
     def answer(self, results: Sequence[ToolResult], user_text: str = "") -> None:
-        """Send the results of calls, and the text that the user sent with them.
+        """Send the results of calls, together with `user_text`, the text that the user sent with them.
 
         `user_text` is added to the last result to which text can be added, or sent separately if there is no such
         result. Results of calls that were already aborted or answered are ignored.
@@ -381,7 +386,10 @@ class CursorRun:
         return self.pull()
 
     def _receive_unframed(self, data: bytes) -> None:
-        """Process bytes that are not frames. At the start of the response, collect them: they may be an error page."""
+        """Process bytes that are not frames.
+
+        If the response starts with such bytes, collect them, because they may be an error page.
+        """
         if self.progress or not self._in_leg:  # Seen in transcripts/cursor/garbage_mid_run.dialogue
             self._close(read_strays(b""))
             return
@@ -473,14 +481,17 @@ class CursorRun:
         self._call(made, kind or "")
 
     def _call(self, made: ToolCall, kind: str = "") -> None:
-        """Add a call to the open leg, or else to the next leg. `kind` is the kind of its exec; empty if it has none."""
+        """Add a call to the open leg or, if none is open, to the next leg.
+
+        `kind` is the kind of the exec that caused the call; empty if the call was not caused by an exec.
+        """
         self._calls.add(made.id, kind, in_leg=self._in_leg)
         self._change(RunEvent.CALL)
         self._checkpoint.call_made()
         self._updates.call(made)
 
     def _send_context(self, exec_id: int) -> None:
-        """Send the request context. Its tools are those of the newest leg; other fields never change during a run."""
+        """Send the request context, with the tools of the newest leg. Its other fields never change during a run."""
         context = RequestContext.FromString(self._context.read())
         if self._tools is not None:
             del context.tools[:]
@@ -488,7 +499,7 @@ class CursorRun:
         self._send(client_messages.context(exec_id, context))
 
     def _receive_control(self, message: exec_pb.ExecServerControlMessage) -> None:
-        """Abort a call. The client may run it nevertheless, but its result is then ignored."""
+        """Abort a call at the service's request. The client may still run it, but its result is then ignored."""
         # Seen in transcripts/cursor/abort.dialogue
         if message.HasField("abort"):
             self._send(self._calls.abort(message.abort.id))
@@ -546,8 +557,8 @@ class CursorRun:
     def _end(self, failed: Failed | None, how: str) -> None:
         """End the run because the stream ended. The run succeeds only if the turn has ended and no call is open.
 
-        `failed` is the error that the service reported; None if there is none. `how` describes the end of the stream,
-        for an error message.
+        `failed` is the error that the service reported; None if it reported none. `how` describes how the stream ended,
+        for use in an error message.
         """
         if failed is not None and self._turn_is_complete:
             # Seen in transcripts/cursor/error_after_turn_ended.dialogue

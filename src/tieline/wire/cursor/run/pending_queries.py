@@ -1,4 +1,4 @@
-"""Queries from the service that wait for a decision by a person, a client's tool, or the user's next message.
+"""Queries from the service that wait for a person, for a client's tool, or for the user's next message.
 
 A query becomes an inbox item if a person can be asked. Otherwise, a question is passed to the client's tool for asking
 questions, if it has one, and a plan is shown to the user as text; the user's next message approves or rejects it. All
@@ -36,7 +36,7 @@ class PendingQueries:
         self, settings: QuerySettings, *, mint: Callable[[], str], can_ask: Callable[[InboxItem], bool]
     ) -> None:
         self.inbox_items: dict[int, InboxItem] = {}
-        """The items that wait for a person, by query id."""
+        """The inbox items that wait for a person, by query id."""
         self._settings = settings
         self._mint = mint
         self._can_ask = can_ask
@@ -45,9 +45,9 @@ class PendingQueries:
         self.called: dict[str, InteractionQuery] = {}
         """The queries that wait for the result of a client's tool, by call id."""
         self.due_plan: InteractionQuery | None = None
-        """The query whose plan must still be shown to the user."""
+        """The query whose plan must still be shown to the user; None if there is none."""
         self.shown_plan: InteractionQuery | None = None
-        """The query whose plan was shown to the user. The user's next message approves or rejects the plan."""
+        """The query whose plan was shown to the user, or None. The user's next message approves or rejects the plan."""
 
     def receive(self, query: InteractionQuery, tools: Sequence[ToolSpec]) -> QueryReply | ToolCall | None:
         """Return the reply to a query, or a call to the client's tool that asks the user.
@@ -71,7 +71,10 @@ class PendingQueries:
         return reply_to(query, self._settings)
 
     def decided(self, query_id: int, answer: Answer | None) -> tuple[QueryReply | None, str]:
-        """Return the reply to the query of an inbox item, and the reason why no person decided; empty if one did."""
+        """Return the reply to the query behind an inbox item, and the reason why no person decided.
+
+        The reason is empty if a person decided, or if it is unknown.
+        """
         query = self._held.pop(query_id, None)
         self.inbox_items.pop(query_id, None)
         if query is None:
@@ -89,12 +92,12 @@ class PendingQueries:
         return [reply for reply in replies if reply is not None]
 
     def show_plan(self) -> tuple[str, str]:
-        """Move `due_plan` to `shown_plan`. Return the plan as text, and a question whether to carry it out."""
+        """Move `due_plan` to `shown_plan`. Return the plan as text, and a text that asks whether to carry it out."""
         self.shown_plan, self.due_plan = self.due_plan, None
         return plan_as_text(self.shown_plan or InteractionQuery())
 
     def reply_to_plan(self, text: str) -> QueryReply | None:
-        """Convert `text`, the user's message, to the reply to the waiting plan. Return None if no plan waits."""
+        """Convert `text`, the user's message, to the reply to `shown_plan`. Return None if no plan was shown."""
         query, self.shown_plan = self.shown_plan or self.due_plan, None
         self.due_plan = None
         return reply_with_text(query, text) if query is not None else None

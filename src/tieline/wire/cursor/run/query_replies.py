@@ -1,9 +1,9 @@
-"""Replies to queries from the service that no person decides.
+"""Replies to queries from the service on which no person decides.
 
-Every query needs a reply, or the run waits forever. Plans and changes of the mode are refused, because only a person is
-allowed to approve them; the settings decide all other queries. A reply has the field number of its query. Nearly all
-replies have the same structure: field 1 is an approval, field 2 is a refusal with its reason. Therefore even queries of
-unknown kinds can be refused.
+Every query needs a reply, or the run waits forever. Plans and mode changes are refused, because only a person is
+allowed to approve them. The settings determine the replies to all other queries. A reply has the field number of its
+query. Nearly all replies have the same structure: field 1 is an approval, field 2 is a refusal with its reason.
+Therefore, even queries of unknown kinds can be refused.
 """
 
 from typing import NamedTuple
@@ -47,13 +47,13 @@ class QueryReply(NamedTuple):
     message: bytes
     note: str = ""
     kind: str = "cursor_query"
-    """The kind of the note."""
+    """The kind of the note about the reply."""
     shown: str = ""
     """Text that is shown to the user as part of the model's answer."""
 
 
 def reply_to(query: queries.InteractionQuery, settings: QuerySettings, why: str = "") -> QueryReply | None:
-    """Return the reply to a query that no person decides; None if the query is empty.
+    """Return the reply to a query on which no person decides; None if the query is empty.
 
     `why` is the reason why no person decided. If the reply is a refusal, it includes this reason.
     """
@@ -71,7 +71,7 @@ def reply_to(query: queries.InteractionQuery, settings: QuerySettings, why: str 
 
 
 def responding(response: queries.InteractionResponse) -> bytes:
-    """Serialize a response to a query in the envelope of all messages to the service."""
+    """Serialize a response to a query, in the envelope that all messages to the service have."""
     return agent.AgentClientMessage(interaction_response=response).SerializeToString()
 
 
@@ -91,7 +91,10 @@ def reject_plan(query: queries.InteractionQuery, feedback: str) -> QueryReply:
 
 
 def _verdict(number: int, settings: QuerySettings) -> tuple[str, str]:
-    """Return a description of the query with this field number, and the reason to refuse it; empty to approve it."""
+    """Return a description of the query with this field number, and the reason to refuse it.
+
+    The reason is empty if the query is to be approved.
+    """
     match number:
         case 2:
             return "a web search", "" if settings.allow_web else NO_WEB
@@ -115,7 +118,7 @@ _ALWAYS = {
 
 
 def _unknown_kind(query: queries.InteractionQuery) -> int:
-    """Return the field number of a query whose kind is missing in Tieline's schema; 0 if the query is empty."""
+    """Return the field number of a query whose kind is missing from Tieline's schema; 0 if the query is empty."""
     fields = UnknownFieldSet(query)
     kinds = (fields[at] for at in range(len(fields)))
     return next((int(kind.field_number) for kind in kinds if kind.wire_type == _LENGTH_DELIMITED), 0)

@@ -3,8 +3,8 @@
 Theory of operation
 -------------------
 
-A run is one stream with the service; a leg is the part of it that answers one request from the client. Two state
-machines describe a run. They change independently, each through one table in this module:
+A run uses one stream of the service; a leg is the part of the run that answers one request from the client. Two state
+machines describe a run. They change independently, each according to its own table in this module:
 
 `RunState` is the run as the client sees it: whether a leg is open, whether it has made calls, and whether the run is
 over. A leg ends when its batch of calls is complete (at the next checkpoint, or after a moment of quiet), when a plan
@@ -13,11 +13,12 @@ was shown, or when the run ends. Messages from the service that arrive between t
 `TurnState` is the turn as the service sees it: whether the service has said that the turn is over. `turn_ended` is not
 the end of the stream. Text and usage may follow, and a call or a question after it reopens the turn.
 
-Both determine whether the end of the stream is a success. It is a success only after `turn_ended`, and only if no call
-is open; any other end is a failure. If a run ends while no leg is open, the next leg reports the ending (`UNREPORTED`).
+Together, the two states determine whether the end of the stream is a success. It is a success only after `turn_ended`,
+and only if no call is open; any other end is a failure. If a run ends while no leg is open, the next leg reports the
+ending (`UNREPORTED`).
 
 Until the run is over, events from the service are legal in every state; after that, `CursorRun` ignores them. An event
-that is not in the table is therefore a mistake of the caller, such as beginning a second leg. It raises
+that is not in the table is therefore a mistake by the caller, such as beginning a second leg. It raises
 `IllegalTransition`.
 """
 
@@ -30,11 +31,11 @@ Trigger = TypeVar("Trigger", bound=Enum)
 
 
 class IllegalTransition(Exception):
-    """Raised if the caller causes an event that is not allowed in the current state of the run."""
+    """Raised if the caller triggers an event that is not allowed in the current state of the run."""
 
 
 class Transitions(dict[Trigger, State]):
-    """The states that follow one state, by event. Looking up an event that is not allowed raises IllegalTransition."""
+    """Maps each event that is allowed in one state to the next state. Looking up any other raises IllegalTransition."""
 
     def __init__(self, state: State, following: Mapping[Trigger, State]) -> None:
         super().__init__(following)
@@ -53,11 +54,11 @@ class RunState(Enum):
     """The state of a run as the client sees it."""
 
     NO_LEG = "no leg"
-    """The first leg has not begun, or the run is between two legs."""
+    """No leg is open: the first leg has not begun, or the run is between two legs."""
     LATE_CALLS = "late calls"
     """No leg is open, and a call has arrived since the last leg. The next leg delivers the call and ends at once."""
     LEG_OPEN = "leg open"
-    """A leg is open, and the model is at work."""
+    """A leg is open, and the model is working."""
     CALLS_MADE = "calls made"
     """A leg is open and has made a call. It ends when the batch of calls is complete."""
     UNFRAMED = "unframed"
@@ -74,9 +75,9 @@ class RunEvent(Enum):
     """An event that changes the state of a run."""
 
     LEG_BEGINS = "leg begins"
-    """The caller begins a leg, or lets this run continue the leg of a failed run."""
+    """The caller begins a leg, or makes this run continue the leg of a failed run."""
     CALL = "call"
-    """The service requests a call that the client has to run."""
+    """The service requests a tool call that the client must run."""
     LEG_ENDS = "leg ends"
     """The batch of calls is complete, or a plan was shown."""
     UNFRAMED = "unframed"
@@ -94,9 +95,9 @@ class TurnState(Enum):
 
     OPEN = "open"
     ENDED = "ended"
-    """The service has sent `turn_ended`, and has requested nothing since."""
+    """The service has sent `turn_ended`, and has not requested a call or asked a question since."""
     REOPENED = "reopened"
-    """The service has requested something after `turn_ended`."""
+    """The service has requested a call or asked a question after `turn_ended`."""
 
 
 class TurnEvent(Enum):

@@ -1,8 +1,8 @@
-"""Convert the service's updates to the parts and the usage of a leg. Updates are the visible content of a turn.
+"""Convert the service's updates, which contain the visible content of a turn, to the parts and usage of a leg.
 
 At most one part of text or thinking is open at a time; it ends when content of another kind begins. Updates that only
-describe tools, nested agents or summaries need no action by the client; the few that matter to the user become notes.
-The text of a nested agent is not added to the text of its parent, and its end does not end the parent.
+describe tools, nested agents or summaries require no action; the few that matter to the user become notes. The text of
+a nested agent is not added to the text of its parent, and the end of a nested agent does not end its parent.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ this ratio is not reported.
 _OPEN_PART = "open"
 """The key of the part that is being written."""
 _TEXT_HEADS = [b""] * 6 + [bytes((0x0A, size - 2, 0x0A, size - 4, 0x0A, size - 6)) for size in range(6, 130)]
-"""The first bytes of a message that contains only a short text delta, by the size of the message."""
+"""The first bytes of a message that contains only a short text delta. The index is the size of the message."""
 _TOKENS_HEAD = b"\x0a\x04\x42\x02\x08"
 """The first bytes of a message that contains only a token count below 128."""
 _Update = updates.InteractionUpdate
@@ -42,7 +42,7 @@ _COME_AS_EXECS = frozenset(
         *("pi_read", "pi_bash", "pi_edit", "pi_write", "pi_grep", "pi_find", "pi_ls"),
     )
 )
-"""Tools whose calls also arrive as execs, so that no note about their start is needed."""
+"""Tools whose calls also arrive as execs. Therefore, no note is needed when such a call starts."""
 
 
 class UsageCounter:
@@ -56,9 +56,9 @@ class UsageCounter:
         self.context = 0
         """The size of the context in tokens, according to the last checkpoint."""
         self._counted = 0
-        """The output tokens of this leg, according to the streamed counts."""
+        """The number of output tokens of this leg, according to the streamed counts."""
         self._reported_before = 0
-        """The output tokens that were reported for earlier legs."""
+        """The number of output tokens that were reported to the client for earlier legs."""
         self._billed: Usage | None = None
         """The sum of the usages that the service has reported at the ends of turns; None if it has reported none."""
 
@@ -68,7 +68,7 @@ class UsageCounter:
         return self._counted + self._reported_before > 0
 
     def count(self, tokens: int) -> None:
-        """Add streamed output tokens."""
+        """Add a streamed count of output tokens."""
         self._counted += max(tokens, 0)
 
     def bill(self, ended: updates.TurnEndedUpdate) -> None:
@@ -85,7 +85,7 @@ class UsageCounter:
             )
 
     def usage(self) -> Usage:
-        """Return the usage of this leg, as far as it is known."""
+        """Return the known usage of this leg. It may be incomplete until the turn ends."""
         billed = self._billed
         if billed is None:
             return Usage(input=max(self.context - self._counted, 0), output=self._counted)
@@ -100,7 +100,7 @@ class UsageCounter:
         )
 
     def next_leg(self) -> None:
-        """Begin the next leg. Output tokens that were reported before are not reported again."""
+        """Begin the next leg. Output tokens that were reported for earlier legs are not reported again."""
         self._reported_before += self.usage().output
         self._counted = 0
 
@@ -123,7 +123,7 @@ class UpdateReader:
         self._is_plain = False
         """Whether text can be added to the open part without further checks."""
         self._thinks = False
-        """Whether the open part is thinking that the service sent as `thinking_delta`, not as text in tags."""
+        """Whether the open part is thinking that the service sent as `thinking_delta` instead of text in tags."""
         self._notes_left = MAX_NOTES
         self._notices: list[str] = []
         self._shown: set[str] = set()
@@ -139,9 +139,10 @@ class UpdateReader:
         self._shown = set()
 
     def take_over(self, before: "UpdateReader", *, resumed: bool) -> None:
-        """Continue the leg of a run that failed. Text that the failed run has already streamed is not repeated.
+        """Continue the leg of the failed run whose reader is `before`, without repeating the text that it streamed.
 
-        `resumed` says whether this run began with the checkpoint of the failed run, not with the complete history.
+        `resumed` says whether the new run began with the checkpoint of the failed run. If not, it began with the
+        complete history.
         """
         self.kept = before.kept if resumed else 0
         self.parts = before.parts
@@ -155,8 +156,8 @@ class UpdateReader:
         """Read short text deltas and token counts from frames, and return the number of frames read.
 
         Reading starts at the index `at` and stops at the first frame with other content. Nearly all frames of a stream
-        contain such deltas or counts. Parsing them by hand takes a third of the time that `receive` takes, and has the
-        same result.
+        contain such deltas or counts. Parsing them by hand has the same result as `receive`, but takes only a third of
+        the time.
         """
         texts: list[str] = []
         taken = tokens = 0
@@ -215,7 +216,7 @@ class UpdateReader:
             self.pause()
 
     def restore(self, found: StoredText) -> None:
-        """Add an answer that was stored but never streamed."""
+        """Add the part of a stored answer that was never streamed."""
         if found.thinking:
             self.pause()
             self._add(Thinking, found.thinking)
@@ -223,7 +224,7 @@ class UpdateReader:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the model has produced anything in this run."""
+        """Whether the model has produced any output in this run."""
         return self.has_spoken or self._has_spoken_before or self.usage.has_counted
 
     @property
@@ -256,7 +257,7 @@ class UpdateReader:
             self._add_piece(is_thinking, piece)
 
     def finish(self) -> None:
-        """End the turn. If the leg has no parts, the service's notices become the text of the leg."""
+        """End the turn. If the leg has no parts, the notices that the service sent become its text."""
         self.pause()
         if not self.has_spoken and self._notices:  # Seen in transcripts/cursor/notices_only.dialogue
             self.show("".join(self._notices))
@@ -281,7 +282,7 @@ class UpdateReader:
     def _diverge(self, text: str) -> None:
         """Add text of a new attempt that differs from the text that was streamed before the stream broke off.
 
-        The client already has the earlier text, so both texts remain. The next attempt is compared with the new text.
+        The client already has the earlier text, so both texts remain. A further attempt is compared with the new text.
         """
         if self._stored.step or self._open is Text:
             self._end_part()
