@@ -1,4 +1,4 @@
-"""Split a byte stream into messages: server-sent events, Connect envelopes, JSON-RPC lines.
+"""Split a byte stream into messages: server-sent events, Connect envelopes or JSON-RPC lines.
 
-The messages are interpreted by the protocol packages.
+The packages of the protocols interpret the messages.
 """

@@ -1,9 +1,9 @@
 """Connect envelopes: split a byte stream into frames.
 
-A frame consists of one byte of flags, four bytes for the length (big endian) and the payload. The flags say that the
-payload is compressed (COMPRESSED), that it is the JSON at the end of a Connect stream (END), or that it is the text of
-the trailers at the end of a gRPC-Web stream (TRAILERS). Frames that end a stream are returned like all others; their
-payload is not interpreted here.
+A frame consists of one byte of flags, the length of the payload in four bytes (big endian), and the payload. The flags
+say that the payload is compressed (COMPRESSED), that it is the JSON at the end of a Connect stream (END), or that it is
+the text of the trailers at the end of a gRPC-Web stream (TRAILERS). Frames that end a stream are returned like all
+other frames; their payload is not interpreted here.
 """
 
 import zlib
@@ -44,7 +44,7 @@ class FramingError(Exception):
 class FrameReader:
     """Splits reads of any size into frames. After an error, every further call to `feed` raises the same error.
 
-    `limit` is the maximum size of a payload as received, `expanded` the maximum size of a decompressed one.
+    `limit` is the maximum size of a payload as received, and `expanded` is its maximum size after decompression.
     """
 
     def __init__(self, *, gzip: bool = True, limit: int = LIMIT, expanded: int = LIMIT) -> None:
@@ -54,16 +54,16 @@ class FrameReader:
         self._held: list[bytes] = []
         self._held_size = 0
         self._wanted = _HEAD_SIZE
-        """The number of bytes to wait for before the chunks are joined, so that a large frame is copied only once."""
+        """The number of bytes to collect before the chunks are joined. A large frame is thus copied only once."""
         self._broken = ""
 
     @property
     def pending(self) -> int:
-        """The number of bytes received so far of a frame that is incomplete."""
+        """The number of bytes of the incomplete frame that have been received."""
         return self._held_size
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Return the frames that `data` completes. Raise FramingError if one is invalid or too large."""
+        """Return the frames that `data` completes. Raise FramingError if a frame is invalid or too large."""
         if self._broken:
             raise FramingError(self._broken)
         if self._held:
@@ -80,7 +80,7 @@ class FrameReader:
         return frames
 
     def _cut(self, data: bytes, frames: list[Frame]) -> int:
-        """Append the complete frames in `data` to `frames`; return the offset of the incomplete frame after them."""
+        """Append the complete frames in `data` to `frames`. Return the offset of the first byte after them."""
         begin, end = 0, len(data)
         unpack, add, limit = _HEAD.unpack_from, frames.append, self._limit
         while begin + _HEAD_SIZE <= end:

@@ -3,14 +3,14 @@
 `JsonRpcPeer` is one side. Feed it the bytes from the other side, in chunks of any size; it returns `IncomingRequest`,
 `Notification`, `Response` and `SkippedInput`. Messages to send are collected in the outbox. Rules:
 
-- No input from the other side raises an exception. Input that is not a message is returned as `SkippedInput`, for the
-  log. An invalid request is answered with an error, because its sender waits for a response.
-- Only the beginning of a line over the limit is kept, so the other side cannot exhaust memory. If the beginning
-  contains the id, only that request fails.
+- Invalid input from the other side never raises an exception. Input that is not a message is returned as
+  `SkippedInput`, for the log. An invalid request is answered with an error, because its sender waits for a response.
+- Only the beginning of a line over the size limit is kept, so that the other side cannot exhaust memory. If the
+  beginning contains the id of a request, only that request fails.
 - An incoming request is assigned a local number and is answered once, by that number. Its id is sent back byte for
   byte: 1, "1" and 1.0 are different ids, and two open requests with the same id are separate requests.
-- Only the first response to an outgoing request counts; later ones are skipped. Outgoing ids are numbers; a response
-  that returns one as a string still matches.
+- Only the first response to an outgoing request counts; later responses are skipped. Outgoing ids are numbers. A
+  response with such an id as a string still matches.
 - A response with an error means failure, whatever else it contains. A response with neither error nor result means
   success with the result null.
 """
@@ -32,7 +32,7 @@ REQUEST_CANCELLED = -32800
 
 LIMIT = 64 * 1024 * 1024
 BEGINNING = 4096
-"""The number of bytes that are kept of a line over the limit."""
+"""The number of bytes at the beginning of an oversized line that are kept."""
 MAX_OPEN = 4096
 """Maximum number of incoming requests that wait for an answer at the same time."""
 
@@ -116,14 +116,14 @@ _read_error = msgspec.json.Decoder(_ErrorBody).decode
 
 
 class Oversized(NamedTuple):
-    """A line over the limit: its first bytes and its size."""
+    """A line that exceeds the size limit: its first bytes and its size."""
 
     beginning: bytes
     size: int
 
 
 class LineReader:
-    """Collects input of any size into complete lines, without their line feeds."""
+    """Splits input that arrives in chunks of any size into lines, without their line feeds."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -145,7 +145,7 @@ class LineReader:
         return lines
 
     def close(self) -> bytes | Oversized | None:
-        """End the stream. Return the text after the last line feed, or None if there is none."""
+        """End the stream. Return the text after the last line feed, or None if there is no such text."""
         return self._end() if self._size else None
 
     def _hold(self, data: bytes) -> None:
@@ -237,20 +237,20 @@ class JsonRpcPeer:
         return [number for number, opened in self._open.items() if opened.id == wanted]
 
     def forget(self, request: int) -> None:
-        """Stop waiting for the response to an outgoing request. A late response is skipped."""
+        """Stop waiting for the response to an outgoing request. If the response arrives later, it is skipped."""
         self._pending.pop(request, None)
 
     # ── receiving ──
 
     def feed(self, data: bytes) -> list[Incoming]:
-        """Return the messages that `data` completes."""
+        """Return the messages that `data` completes, and the input that was skipped."""
         found: list[Incoming] = []
         for line in self._lines.feed(data):
             self._read_line(line, found)
         return found
 
     def close(self) -> list[Incoming]:
-        """End the input. Return the last message if it lacks a line feed."""
+        """End the input. Return the last message if it was not terminated by a line feed."""
         found: list[Incoming] = []
         line = self._lines.close()
         if line is not None:
@@ -268,7 +268,10 @@ class JsonRpcPeer:
             found.append(self._read_message(line))
 
     def _read_members(self, line: bytes, found: list[Incoming]) -> None:
-        """Read the messages of a JSON-RPC batch. Batches are accepted although the protocols used here forbid them."""
+        """Read the messages of a JSON-RPC batch, and append them to `found`.
+
+        Batches are accepted, although the protocols that use this module forbid them.
+        """
         try:
             members = [bytes(member) for member in _read_batch(line)]
         except (msgspec.DecodeError, RecursionError):
@@ -318,7 +321,10 @@ class JsonRpcPeer:
         return Response(request, method, NULL if envelope.result is _ABSENT else envelope.result)
 
     def _drop(self, line: Oversized) -> Incoming:
-        """Drop an oversized line. If its beginning contains the id of a request, let that request fail."""
+        """Drop an oversized line.
+
+        If its beginning contains the id of a request in either direction, that request fails with an error.
+        """
         reason = f"a message of {line.size} bytes was dropped; the limit is {self._limit}"
         members = _first_members(line.beginning)
         their_id = members.get(b"id", b"")
@@ -356,7 +362,7 @@ def _encoded(message: dict[str, Any]) -> bytes:
 
 
 def _envelope(line: bytes) -> _Envelope | None:
-    """Return the members of the message in this line as raw JSON; None if the line is not a JSON object."""
+    """Return the members of the message in `line` as raw JSON; None if the line is not a JSON object."""
     if not line.startswith(b"{"):
         noise = _CONTROL.match(line)
         line = line[noise.end() :] if noise else b""
@@ -396,7 +402,7 @@ def _dumped(value: Any) -> bytes:
 
 
 def _number(their_id: bytes) -> int | None:
-    """Return the id as an integer, or None if it is not one. The ids 7, 7.0 and "7" all give 7."""
+    """Return the id as an integer, or None if it does not represent an integer. The ids 7, 7.0 and "7" all give 7."""
     try:
         number = float(their_id.strip(b'"'))
         return int(number) if number.is_integer() else None
@@ -419,7 +425,7 @@ def _error(body: bytes) -> RpcError:
 def _first_members(beginning: bytes) -> dict[bytes, bytes]:
     """Return the names and values of the first members of a truncated JSON object.
 
-    Stop after the first member whose value is an object, a list or truncated; return this value as empty.
+    Stop after the first member whose value is an object, a list or truncated. For this member, return an empty value.
     """
     members: dict[bytes, bytes] = {}
     at = beginning.find(b"{") + 1

@@ -1,8 +1,8 @@
 """Parse server-sent events from reads of any size.
 
-Lines end with LF, CRLF or CR and nothing else (U+2028 inside JSON is text). The module works on bytes, so a character
-that is split between two reads is complete before it is decoded. A CR at the end of a read ends the line immediately;
-an LF at the start of the next read is then part of the same line end.
+Lines end only with LF, CRLF or CR. Other line separators, such as U+2028 inside JSON, are text. The module works on
+bytes, so a character that is split between two reads is complete before it is decoded. A CR at the end of a read ends
+the line immediately. If the next read starts with LF, this LF belongs to the same line end.
 """
 
 LIMIT = 64 * 1024 * 1024
@@ -10,7 +10,7 @@ STRAY_LIMIT = 64 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 _CR, _LF = b"\r\n"
-"""The two characters as integers, because `int in bytes` is faster than `bytes in bytes`."""
+"""CR and LF as integers, because `int in bytes` is faster than `bytes in bytes`."""
 _FIELDS = (b"id", b"retry", b"event", b"data")
 
 
@@ -29,7 +29,7 @@ class SseReader:
         self.stray = b""
         """Lines that are not valid SSE, up to STRAY_LIMIT bytes. Some upstreams write errors as plain JSON."""
         self.held: list[bytes] = []
-        """The chunks of an incomplete block that have been received so far."""
+        """The chunks of a block that is still incomplete."""
         self._limit = limit
         self._held_size = 0
         self._begun = False
@@ -59,7 +59,7 @@ class SseReader:
         return data[:end]
 
     def close(self) -> list[bytes]:
-        """End the stream. Return the remaining text as the last block; it may be empty."""
+        """End the stream. Return the remaining text as the last block, which may be empty."""
         return [self._take()]
 
     def event(self, block: bytes) -> SseEvent | None:
@@ -71,7 +71,10 @@ class SseReader:
         return self._read_lines(block)
 
     def _prepared(self, data: bytes) -> bytes:
-        """Return the held chunks and `data` joined, with LF line ends; empty if `data` does not end the held block."""
+        """Return the held chunks joined with `data`, with LF line ends.
+
+        If `data` does not complete the held block, hold it as well and return nothing.
+        """
         if not self._begun:
             data = self._without_bom(data)
         if self._after_cr or _CR in data:
@@ -99,7 +102,10 @@ class SseReader:
             raise SseOverflow(f"an event exceeds the limit of {self._limit} bytes")
 
     def _without_bom(self, data: bytes) -> bytes:
-        """Return the data without a byte order mark. If it may be the beginning of one, hold it and return nothing."""
+        """Return the data without a byte order mark.
+
+        If the data may be an incomplete byte order mark, hold it and return nothing.
+        """
         if self.held:
             data = self._take() + data
         if len(data) < len(_BOM) and _BOM.startswith(data):

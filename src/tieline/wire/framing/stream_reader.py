@@ -25,9 +25,9 @@ from tieline.wire.framing.sse import SseOverflow, SseReader
 from tieline.wire.shared.json import Malformed, encode
 
 MAX_HELD = 1024 * 1024
-"""Maximum number of bytes of held frames, which have not yielded an event yet."""
+"""Maximum total size in bytes of the frames that are held because they have not yielded an event yet."""
 TRIAL = "\x00"
-"""Replaces the text of a delta when the delta frame is checked."""
+"""The text that is inserted in place of a delta's text to check the delta frame."""
 
 _MAX_ATTEMPTS = 6
 """Maximum number of attempts to learn the delta frame of a part. Some upstreams write every delta differently."""
@@ -78,7 +78,7 @@ class DeltaFrame:
         return texts, start + len(joined) - 3 * (len(bodies) - 1) + self._size * len(bodies)
 
     def _numbered_texts(self, blocks: list[bytes], start: int) -> tuple[list[str], int]:
-        """Like `texts_in`, for a delta frame with a number. `blocks` lack the bytes after the text."""
+        """Like `texts_in`, for a delta frame with a number. Each of `blocks` ends directly after its text."""
         bodies = []
         end = start
         for block in blocks:
@@ -117,10 +117,12 @@ class DeltaFrame:
         means_same: Callable[[bytes], bool],
         number: str = "",
     ) -> None:
-        """Learn the delta frame from a block whose only content is `text` in `field`. Give up after a few attempts.
+        """Learn the delta frame of the part `key` from a block whose only content is `text` in `field`.
 
-        `means_same` must return whether a modified block decodes to the same event, except that its text is TRIAL.
-        `number` is the name of a member whose value is a number that differs from delta to delta.
+        Give up after a few failed attempts.
+
+        `means_same` receives the block with TRIAL as its text. It must return whether only the text of the decoded
+        event differs. `number` is the name of a member whose value is a number that differs from delta to delta.
         """
         if self._attempts == 0:
             return
@@ -141,7 +143,7 @@ class DeltaFrame:
             return
 
     def _split_number(self, member: bytes) -> None:
-        """Split the bytes before the text at the number after `member`. Without one, no delta frame is known."""
+        """Split the bytes before the text at the number after `member`. If there is none, forget the delta frame."""
         head, found, rest = self._before.partition(member)
         tail = rest.lstrip(b"0123456789")
         if not found or tail == rest:
@@ -149,7 +151,7 @@ class DeltaFrame:
         self._before, self._after_number = head + found, tail
 
     def forget(self, key: Hashable) -> None:
-        """Forget the delta frame of the part with this key, which has ended."""
+        """Forget the delta frame of the part with this key, because the part has ended."""
         if self.key == key:
             self.key = None
         self._attempts = _MAX_ATTEMPTS
@@ -158,23 +160,23 @@ class DeltaFrame:
 class StreamReader(ABC):
     """Base class for readers of one answer. A subclass implements `_receive` and `_end_of_stream`.
 
-    `keep_source` says whether each batch has its wire text as a source.
+    `keep_source` says whether to attach the wire text to each batch as its source.
     """
 
     protocol: ClassVar[str]
 
     def __init__(self, keep_source: bool) -> None:
         self.ended = False
-        """Whether the ending of the leg has been returned. All data after it is ignored."""
+        """Whether the ending of the leg has been returned. All later data is ignored."""
         self._sse = SseReader()
         self._frame = DeltaFrame()
         self._parts = PartsWriter()
         self._is_exact = keep_source
-        """Whether batches still have a source. False once a frame was not exactly equivalent to its events."""
+        """Whether batches still have a source. Becomes false if a frame is not exactly equivalent to its events."""
         self._model_member = b""
         """The JSON member with the model name, as the upstream writes it."""
         self._held = b""
-        """Frames that have not yielded an event yet."""
+        """Frames that have not yielded an event yet. They become part of the next source."""
 
     def feed(self, data: bytes) -> list[Event]:
         """Return the events that `data` completes. If the data is unreadable, the leg ends with Failed."""
@@ -206,7 +208,7 @@ class StreamReader(ABC):
         """Read one block of the stream, without its blank line, and pass its content to `_parts`."""
 
     def _add_deltas(self, key: Hashable, texts: Sequence[str]) -> None:
-        """Add the texts of several deltas to the part with the key of the delta frame."""
+        """Add the texts of several deltas to the part with this key, whose delta frame is known."""
         self._parts.add_all(key, texts)
 
     @abstractmethod
@@ -214,7 +216,10 @@ class StreamReader(ABC):
         """Handle a stream that ended without its final event."""
 
     def _read(self, text: bytes) -> list[Event]:
-        """Return the events in complete blocks. A blank line follows each block, but may be missing after the last."""
+        """Return the events in `text`, which consists of complete blocks.
+
+        A blank line follows each block, but may be missing after the last one.
+        """
         parts, frame = self._parts, self._frame
         start = covered = count = 0
         while start < len(text) and not self.ended:
@@ -236,7 +241,7 @@ class StreamReader(ABC):
         return self._sourced(parts.take(), text, covered)
 
     def _sourced(self, events: list[Event], text: bytes, covered: int) -> list[Event]:
-        """Return the events with the held frames and `text[:covered]` as their source; hold the rest of `text`.
+        """Return the events with the held frames and `text[:covered]` as their source. Hold `text[covered:]`.
 
         Return the events without a source if the text and the events are not equivalent.
         """
@@ -257,7 +262,7 @@ class StreamReader(ABC):
         return SourcedBatch(events, AnswerSource(self.protocol, body, False)) if self._is_exact else events
 
     def _find_model(self, model: str | None, text: bytes) -> None:
-        """Find the JSON member with the model name in `text`. The writer replaces it with the client's name."""
+        """Find the JSON member with the model name in `text`. The writer replaces it with the client's model name."""
         if not self._is_exact or not model:
             return
         compact, spaced = b'"model":%b' % encode(model), b'"model": %b' % encode(model)
