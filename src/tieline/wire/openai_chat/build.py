@@ -1,6 +1,6 @@
 """Build a request for a Chat Completions upstream.
 
-The order of keys is fixed, and the messages come last. Thus the body of a growing conversation always begins with the
+The order of keys is fixed, and the messages come last. The requests of a growing conversation therefore begin with the
 same bytes, so that the upstream's prompt cache works. The JSON of a client that uses this protocol is sent unchanged
 (see `model.source`), except for members that were changed deliberately.
 """
@@ -22,7 +22,7 @@ from tieline.wire.shared.sources import messages_json, settings_of, usable_sourc
 from tieline.wire.shared.spelling import NO_TOOL_NAMES, BuiltRequest, ToolNames
 
 _TRANSLATED = frozenset(["tool_choice", "parallel_tool_calls", "max_tokens", "max_completion_tokens"])
-"""Members that are never copied from the client: they depend on the tools, or their name depends on the upstream."""
+"""Members that are never copied from the client: their value depends on the tools, or their name on the upstream."""
 _OWN_EFFORT = ("reasoning_effort", "reasoning", "thinking")
 
 
@@ -56,7 +56,7 @@ def _translated(request: Request, settings: Json, tools: ToolArray | None, messa
 
 
 def _source(request: Request, dialect: Dialect) -> RequestSource | None:
-    """Return the client's JSON request if the client uses this protocol and the upstream accepts it, otherwise None."""
+    """Return the client's JSON request; None if the client uses another protocol or the upstream would reject it."""
     source = usable_source(request, PROTOCOL)
     if source is None or not dialect.takes_all:
         return None
@@ -136,7 +136,7 @@ def _add_options(out: Json, request: Request, dialect: Dialect, notes: list[Note
 
 
 def _effort(request: Request) -> Effort | None:
-    """Return the reasoning effort to send. Return None if there is none, or if the client's own field is forwarded."""
+    """Return the reasoning effort to send; None if none was requested, or if the client's own field is forwarded."""
     reasoning = request.reasoning
     own = request.protocol == PROTOCOL
     if own and any(name in request.extra for name in _OWN_EFFORT):

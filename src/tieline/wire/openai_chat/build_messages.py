@@ -37,7 +37,7 @@ _REMINDER = "<system-reminder>"
 
 
 class MessagesBuilder:
-    """Builds messages in order into `out`, and collects notes about changes and omissions in `notes`."""
+    """Builds messages and appends them to `out`. Notes about changes and omissions are added to `notes`."""
 
     def __init__(self, request: Request, dialect: Dialect, names: ToolNames) -> None:
         self.out: list[Json] = []
@@ -52,14 +52,14 @@ class MessagesBuilder:
         self._begun = False
 
     def json(self, message: Message) -> bytes:
-        """Add one message to `out` and return its JSON text: one or several messages, with commas between them."""
+        """Add a message to `out`, and return its JSON text: one or more messages, separated by commas."""
         before = len(self.out)
         self._begun = self._begun or message.meta is not NO_META
         self.add(message)
         return b",".join(map(encode, self.out[before:]))
 
     def add(self, message: Message) -> None:
-        """Add one message to `out`. It may become several messages of this protocol."""
+        """Add a message to `out`. It may become several messages of this protocol."""
         match message.role:
             case "system":
                 self._system(message)
@@ -105,7 +105,7 @@ class MessagesBuilder:
             self._append("user", self._content(outside + rest), message)
 
     def _result(self, result: ToolResult) -> Sequence[Part]:
-        """Add one tool result. Return its parts that a tool message cannot contain."""
+        """Add a tool result to `out`. Return the parts of the result that a tool message cannot contain."""
         call_id = short_id(result.call_id, self._dialect.id_limit)
         match result.content:
             case (Text() as only,) if not (only.meta or result.meta or result.is_error):
@@ -201,7 +201,7 @@ class MessagesBuilder:
         return out
 
     def _content(self, parts: Sequence[Part]) -> str | list[Any]:
-        """Return the content of a message: a string if that can express all parts, otherwise a list."""
+        """Return the content of a message: a string if a string can express all parts, otherwise a list."""
         match parts:
             case (Text() as only,) if not only.meta:
                 return only.text
@@ -252,7 +252,7 @@ class MessagesBuilder:
 
 
 def _add_state(out: Json, meta: Meta) -> None:
-    """Add the provider state in `meta` to a message or a call."""
+    """Add the provider state that `meta` contains to `out`, which is a message or a call."""
     for name, text in state_of(meta).items():
         if name in STATE_FIELDS:
             out[name] = Raw(text.encode())
