@@ -30,7 +30,7 @@ class ToolArray(NamedTuple):
 
 
 def tool_names(tools: Sequence[ToolSpec], dialect: Dialect) -> ToolNames:
-    """Return the mapping between the client's names of these tools and the upstream's."""
+    """Return the mapping between the client's names for these tools and the upstream's names."""
     wrapped = [tool.name for tool in tools if tool.freeform and not dialect.freeform_tools]
     return ToolNames(tuple([tool.name for tool in tools if tool.hosted is None]), frozenset(wrapped))
 

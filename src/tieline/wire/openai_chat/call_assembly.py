@@ -1,8 +1,8 @@
 """Assemble the tool calls of one answer from their deltas.
 
-According to the spec, every delta has the index of its call, and the first one also has the id and the name. In
-practice, some upstreams leave out the index, the id or both, use one index for all calls, repeat the name in every
-delta, or send the arguments before the name.
+According to the spec, every delta has the index of its call, and the first delta of a call also has the call's id and
+name. In practice, some upstreams leave out the index, the id or both, use one index for all calls, repeat the name in
+every delta, or send the arguments before the name.
 
 This module decides which call a delta belongs to. A call is emitted once its name is known and its arguments have
 begun, or once another part follows it. A call that is cut off before that is not emitted.
@@ -72,9 +72,9 @@ class CallAssembler:
         return any(call.started and not call.ended for call in self._all)
 
     def is_regular(self, delta: CallDelta, position: int) -> bool:
-        """Return whether a delta can be passed on unchanged, because it follows the spec and needs no renaming.
+        """Return whether a delta can be passed on unchanged, because it follows the spec and its tool is not renamed.
 
-        `position` is the position of the delta in its list. It is used if the delta has no index.
+        `position` is the position of the delta in `tool_calls`. It replaces a missing index.
         """
         function, index = delta.function, position if delta.index is None else delta.index
         if function is None or isinstance(function.arguments, dict | list):
@@ -85,10 +85,10 @@ class CallAssembler:
         return index == len(self._all) - 1 and not delta.id and not function.name
 
     def add(self, delta: CallDelta, place: tuple[int, int]) -> None:
-        """Add a delta to the call it belongs to.
+        """Add a delta to the call that it belongs to.
 
-        `place` consists of the index of the choice and the position of the delta in its list. It identifies the call if
-        the deltas have neither an index nor an id.
+        `place` consists of the index of the choice and the position of the delta in `tool_calls`. It identifies the
+        call if the deltas have neither an index nor an id.
         """
         name, text = _name_and_arguments(delta)
         if not (delta.id or name or text):
@@ -112,8 +112,8 @@ class CallAssembler:
     def close_complete(self, starting: OpenCall | None = None) -> None:
         """End the calls whose arguments are complete, so that the parts after them need not wait.
 
-        To keep the order of the calls, first start the calls that have a name but no arguments yet. If `starting`, the
-        call that starts next, is given, start only the calls before it.
+        To keep the order of the calls, first start the calls that have a name but no arguments yet. `starting` is the
+        call that starts next, if any; only the calls before it are started.
         """
         waiting = takewhile(lambda call: call is not starting, self._all)
         for call in [call for call in waiting if call.name and not call.started]:
@@ -168,7 +168,7 @@ class CallAssembler:
         return None if again else call
 
     def _is_repeated(self, call: OpenCall | None, name: str, text: str) -> bool:
-        """Return whether a delta with this name and text only repeats `call`, which is already complete."""
+        """Return whether a delta with this name and text only repeats `call`, whose arguments are already complete."""
         if call is None or name not in ("", call.name) or not text.lstrip().startswith("{"):
             return False
         return text == self._sent(call) and is_object(text)
@@ -221,7 +221,7 @@ class CallAssembler:
         self._ids.add(call.id)
 
     def _add_text(self, call: OpenCall, text: str) -> None:
-        """Add arguments to a call. Emit them if they are known to be an object; otherwise hold them for a repair."""
+        """Add arguments to a call. If they may need a repair, hold them until the call ends; otherwise emit them."""
         if call.ended:
             if text.strip():
                 self._note("late_arguments", f"arguments after the end of {call.name} were ignored")
@@ -244,13 +244,16 @@ class CallAssembler:
         self._parts.end(call)
 
     def _sent(self, call: OpenCall) -> str:
-        """Return all arguments of the call that were received so far, whether emitted or held."""
+        """Return all arguments of the call that have been received, whether they were emitted or held."""
         if call.ended:
             return call.text
         return self._parts.text_of(call) if call.held is None else "".join(call.held)
 
     def _repaired(self, call: OpenCall, text: str, cut: bool) -> str:
-        """Return `text`, the held arguments of a call that ends, repaired if necessary."""
+        """Return `text`, the held arguments of an ending call, repaired if necessary.
+
+        `cut` says whether the answer was cut off.
+        """
         if call.wrapped:
             return self._unwrapped(call, text)
         if call.freeform or (cut and not text):
@@ -282,7 +285,7 @@ class CallAssembler:
 
 
 def _begins_object(held: list[str], text: str) -> bool:
-    """Return whether `text` begins an object, and nothing or only an empty object was held before it.
+    """Return whether `text` begins an object, and `held` is blank or contains only an empty object.
 
     `{}` itself does not count: it may be the complete arguments, or precede the real ones.
     """

@@ -1,4 +1,4 @@
-"""Requests for several answers (`n` in the request). Each answer is a separate leg and becomes one choice."""
+"""Requests for several answers (`n` in the request). Each answer is a separate leg and becomes one of the choices."""
 
 from collections.abc import Sequence
 

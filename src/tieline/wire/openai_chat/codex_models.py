@@ -1,8 +1,8 @@
 """Render the list of models that Codex reads.
 
 Codex rejects the whole list if one entry lacks a required member or contains an unknown enum value. The required
-members differ between versions of Codex. So every member is always present. If a fact about a model is unknown, the
-member has a value with which Codex works safely.
+members differ between versions of Codex. So every entry has all members. If a fact about a model is unknown, its member
+has a value that is safe for Codex.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from tieline.model.ports import ModelInfo
 
 DEFAULT_CONTEXT = 128_000
-"""The context window in tokens if it is unknown. Without any value, Codex never shortens a conversation."""
+"""The context window, in tokens, to report if it is unknown. Without a value, Codex would never shorten a
+conversation."""
 OUTPUT_LIMIT = 10_000
-"""Maximum number of tokens that Codex keeps of a tool's output."""
+"""Maximum number of tokens of a tool's output that Codex keeps."""
 INSTRUCTIONS = (
     "You are a coding agent that runs in the user's terminal. Use the tools to read files, run commands and change"
     " code in the working directory. Read the relevant code before you change it, keep changes small, and follow the"
@@ -27,11 +28,11 @@ _EFFORTS = {
     "high": "More reasoning for hard problems",
     "xhigh": "The most reasoning, for the hardest problems",
 }
-"""The reasoning efforts that all versions of Codex know, with descriptions. `max` is not among them."""
+"""The reasoning efforts that all versions of Codex know, with descriptions. Some versions do not know `max`."""
 
 
 def codex_entries(models: Mapping[str, ModelInfo]) -> list[dict[str, object]]:
-    """Return an entry for each model, in the order of `models`."""
+    """Return the entry of each model in Codex's list, in the order of `models`."""
     return [_entry(name, info, priority) for priority, (name, info) in enumerate(models.items(), 1)]
 
 

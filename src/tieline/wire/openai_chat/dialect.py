@@ -6,17 +6,18 @@ from tieline.model.content import Value
 
 
 class Dialect(Value, cache_hash=True):
-    """Which features of the protocol an upstream supports; the defaults suit most upstreams."""
+    """The features of the protocol that an upstream supports. The defaults suit most upstreams."""
 
     reasoning_field: Literal["reasoning_content", "reasoning", "none"] = "reasoning_content"
-    """The field of an assistant message in which earlier thinking is sent to the upstream."""
+    """The field of an assistant message in which earlier thinking is sent to the upstream; `none` to leave it out."""
     replay_reasoning: bool = False
-    """Whether earlier thinking is sent to the upstream at all; some upstreams require it, others reject it."""
+    """Whether earlier thinking is sent to the upstream. Some upstreams require it, others reject it."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     system: Literal["anywhere", "first"] = "anywhere"
-    """Where system messages are allowed; `first` also means that only one is allowed."""
+    """Where system messages are allowed: anywhere, or only as the first message, so that there can be only one."""
     text_parts: bool = False
-    """Whether to send several texts as a list of content parts. A client's own list is always sent as a list."""
+    """Whether several texts in a message are sent as a list of content parts. If a client of this protocol sends such a
+    list, it is always kept."""
     id_limit: int = 64
     freeform_tools: bool = False
     strict_tools: bool = True
@@ -30,7 +31,7 @@ class Dialect(Value, cache_hash=True):
 
     @property
     def takes_all(self) -> bool:
-        """Whether the upstream accepts everything that a client of this protocol may send."""
+        """Whether the upstream accepts every request that the protocol allows."""
         return self._restrictions() == DEFAULT._restrictions()
 
     def _restrictions(self) -> tuple[object, ...]:
@@ -45,15 +46,15 @@ class Options(Value):
     arguments: Literal["buffered", "incremental"] = "buffered"
     usage: bool = True
     reasoning: Literal["reasoning_content", "reasoning", "none", "think"] | None = None
-    """The field for thinking. `think` writes thinking into the content, between tags (see `think_tags`). None means the
-    field that the upstream used if it has the same protocol, otherwise `reasoning_content`."""
+    """The field for thinking. `think` writes thinking into the content, between tags (see `think_tags`). None stands
+    for the field that the upstream used if it speaks the same protocol, otherwise for `reasoning_content`."""
     freeform: Literal["custom", "function"] = "custom"
-    """How to write a call to a freeform tool. `function` is for a client that knows only function calls: the text is
-    sent as the arguments, without waiting for the end of the call."""
+    """How to write a call to a freeform tool. `function` is for a client that knows only function calls: the text of
+    the call is sent as the arguments, as it arrives."""
     id_limit: int | None = None
     """Maximum length of a call id; a longer id is replaced by its hash."""
     legacy: bool = False
-    """Whether to write at most one call, as `function_call`. This is for a client that offered `functions`."""
+    """Whether to write at most one call, as the deprecated `function_call`, for a client that offered `functions`."""
 
 
 DEFAULT = Dialect()

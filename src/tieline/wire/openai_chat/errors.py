@@ -1,4 +1,4 @@
-"""Render the error that ends a stream. The code that OpenAI's protocols share is in `wire.shared.openai_errors`."""
+"""Render the error that ends a stream. For other errors, see `wire.shared.openai_errors`."""
 
 from msgspec.structs import replace
 

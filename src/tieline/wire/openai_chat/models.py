@@ -1,7 +1,7 @@
 """Render lists of models.
 
 OpenAI's own API reports hardly anything about a model. Compatible servers have added fields with different names, and
-each client reads only some of them. So a fact is reported under several names. Unknown facts are left out.
+each client reads only some of them. So each fact is reported under several names. Unknown facts are left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -73,7 +73,7 @@ def _capabilities(info: ModelInfo) -> dict[str, object]:
     """Return the abilities of a model in the form that Cursor's build for private inference reads.
 
     That build lists only models that support tools, streaming and text. So a model is reported to support tools unless
-    it is known that it does not.
+    it is known not to.
     """
     inputs = info.inputs
     return {

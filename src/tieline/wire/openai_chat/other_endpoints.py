@@ -1,4 +1,4 @@
-"""Requests for OpenAI's other endpoints, with a JSON or form body. Only the model name is parsed and replaced."""
+"""Requests to OpenAI endpoints that are only forwarded. In the JSON or form body, only the model name is replaced."""
 
 import re
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _MODEL_FIELD = re.compile(
 
 
 class NamedRequest(NamedTuple):
-    """The model name in a request ("" if there is none), and a function that returns the body with another name."""
+    """The model name in a request ("" if there is none), and a function that returns the body with another model."""
 
     model: str
     build: Callable[[str], bytes]
@@ -62,7 +62,7 @@ def _form(body: bytes, boundary: bytes) -> NamedRequest:
 
 
 def _model_span(body: bytes, mark: bytes) -> slice | None:
-    """Return the position of the value of the form field `model`; `mark` separates the fields."""
+    """Return the position of the form field `model`'s value in `body`. `mark` is the delimiter between the fields."""
     at = 0 if body.startswith(mark) else body.find(b"\r\n" + mark)
     while at >= 0 and (head_end := body.find(b"\r\n\r\n", at)) >= 0:
         start = head_end + 4

@@ -40,9 +40,10 @@ _NO_CHOICE = ToolChoice()
 
 
 class ResponsesBody(BadRequest):
-    """The body is a request of the Responses API: it has `input` instead of `messages`.
+    """The body is a request for the Responses API: it has `input` instead of `messages`.
 
-    `usage` says whether the client requested token counts in the stream, with the field that Chat Completions defines.
+    `usage` says whether the client requested token counts in the stream with `stream_options`, a field of Chat
+    Completions.
     """
 
     def __init__(self, usage: bool) -> None:
@@ -51,9 +52,9 @@ class ResponsesBody(BadRequest):
 
 
 def parse_request(body: bytes, cache: ConversationCache | None = None) -> Request:
-    """Parse a request body. Raise BadRequest with the path of the field if it is invalid.
+    """Parse a request body. If a field is invalid, raise BadRequest with its path.
 
-    Raise ResponsesBody if the body is a request of the Responses API.
+    Raise ResponsesBody if the body is a request for the Responses API.
     """
     try:
         return _parse(body, cache)
@@ -107,7 +108,7 @@ def _parse(body: bytes, cache: ConversationCache | None) -> Request:
 
 
 def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:
-    """Decode the top level of a request; also return the fields that RequestShape does not have."""
+    """Decode the top level of a request. Also return the fields that RequestShape does not define."""
     try:
         # Fields that are only passed on are never decoded, so the encoding of the whole body is checked here.
         if not body.isascii():

@@ -114,7 +114,7 @@ def _document_url(shape: PartShape, raw: Raw, at: str) -> Part:
 
 
 def _linked(url: str, name: str | None, raw: Raw, at: str) -> Part:
-    """Return a document that is given by its URL. `raw` is kept, because some upstreams of this protocol accept it."""
+    """Return the file part for a document URL. Its JSON, `raw`, is kept, because some upstreams accept it."""
     meta = {PROTOCOL: {"part": json_text(raw)}}
     return placed(File(media_type="application/pdf", url=url, name=name, meta=meta), at)
 

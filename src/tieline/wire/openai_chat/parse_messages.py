@@ -58,13 +58,13 @@ class ParsedMessage(NamedTuple):
     message: Message | None
     result: ToolResult | None = None
     tool: str | None = None
-    """For a result: the name of the tool, if given, by which its call can be found."""
+    """The tool name in a result, if the client sent it. It helps to find the call if the call id is missing."""
     source: bytes | None = None
     """The JSON text of the message, if every upstream accepts it unchanged."""
 
 
 class ChatMessagesParser:
-    """Parses messages in order into `messages`; messages that were parsed before are taken from the cache."""
+    """Parses messages and adds them to `messages` in order. Messages parsed before are taken from the cache."""
 
     def __init__(self, cache: ConversationCache | None) -> None:
         self._cache = cache
@@ -72,16 +72,16 @@ class ChatMessagesParser:
         self.sources: list[bytes | None] = []
         """The JSON text of each message; see `RequestSource`."""
         self._calls: Sequence[Part] = ()
-        """The parts of the last assistant message; the results that follow belong to its calls."""
+        """The parts of the last assistant message. The results that follow it belong to its calls."""
         self._results: list[ToolResult] = []
-        """The results of the calls in `_calls` that have been parsed so far."""
+        """The results, parsed so far, of the calls in `_calls`."""
         self._consecutive: list[ParsedMessage] = []
-        """The consecutive results that will be merged into the next message."""
+        """Consecutive results, which will be merged into one message."""
         self._begun = False
         """Whether a message other than a system message has been parsed."""
 
     def parse(self, raws: Sequence[Raw]) -> None:
-        """Parse all messages. Raise BadRequest with the path of the field if one is invalid."""
+        """Parse all messages. If a field is invalid, raise BadRequest with its path."""
         for position, raw in enumerate(raws):
             self._add(self._parsed(bytes(raw), position))
         if self._consecutive:
@@ -135,7 +135,7 @@ class ChatMessagesParser:
 
 
 def _parse_message(shape: MessageShape, text: bytes, position: int, begun: bool) -> tuple[ParsedMessage, bool]:
-    """Parse one message. Also return whether the result depends on its position and therefore cannot be cached.
+    """Parse one message. Also return whether the parsed message depends on `position`, so that it cannot be cached.
 
     `text` is the JSON of the message; `begun` says whether a message other than a system message precedes it.
     """
@@ -173,8 +173,8 @@ def _parse_result(shape: MessageShape, text: bytes, plain_text: tuple[Text] | No
 def _standard(text: bytes, parts: Sequence[Part]) -> bytes | None:
     """Return the JSON text of a message if every upstream accepts it unchanged, because it follows the spec.
 
-    Return None if it contains thinking, which some upstreams reject, or null, which some upstreams reject and some
-    clients send for every unused field.
+    Return None if it contains thinking or null, both of which some upstreams reject. (Some clients send null for every
+    unused field.)
     """
     try:
         _STANDARD.decode(text)
@@ -197,7 +197,7 @@ def _meta(name: str | None, in_place: bool) -> Meta:
 
 
 def _assistant_parts(shape: MessageShape, position: int, plain_text: Sequence[Part] | None) -> Sequence[Part]:
-    """Return the parts of an assistant message. `plain_text` is its content as a part, if the content is a string."""
+    """Return the parts of an assistant message. `plain_text` is its parsed content if that is a string."""
     parts: list[Part] = []
     if shape.thinking_blocks:
         parts += map(_thinking, parse(_BLOCKS, shape.thinking_blocks, "thinking_blocks") or ())

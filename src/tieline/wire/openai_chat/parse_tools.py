@@ -1,7 +1,7 @@
 """Parse a client's tools and its tool choice.
 
 Editors send tools to this endpoint in three forms: nested as in the spec, flat as in the Responses API, and in the form
-of Anthropic's API. Any other tool is run by the upstream itself, and its whole JSON is kept.
+of Anthropic's API. A tool of any other type is run by the upstream itself, so its whole JSON is kept.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ _MODES: dict[str, Literal["auto", "none", "required"]] = {
 
 
 def parse_tools(shape: RequestShape, cache: ConversationCache | None) -> tuple[ToolSpec, ...]:
-    """Parse the tools of a request. A tool replaces an earlier one with the same name and takes its position."""
+    """Parse the tools of a request. A tool replaces an earlier tool with the same name, at the earlier position."""
     raw, tools = shape.tools, tuple[ToolSpec, ...]()
     if raw:
         tools = _read(raw) if cache is None else cached(cache, (PROTOCOL, "tools", bytes(raw)), lambda: _read(raw))

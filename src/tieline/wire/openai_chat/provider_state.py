@@ -1,7 +1,8 @@
 """Opaque provider state in messages and calls: thought signatures of Gemini, encrypted reasoning of OpenRouter.
 
 A provider that sent such a field expects it back in the history of the next request, and may reject a request without
-it. In a stream, a list arrives in several deltas, which are joined here. Other values are not changed.
+it. In a stream, a list may be split over several deltas. This module joins them, and keeps values of other types
+unchanged.
 """
 
 from typing import Any
@@ -67,7 +68,7 @@ def _thought(item: Any) -> str:
 
 
 def _joined(values: list[str]) -> str:
-    """Join the values of one field from several deltas. Concatenate lists; of other values, return the last one."""
+    """Join the values of one field from several deltas. Concatenate lists; of any other type, return the last value."""
     if len(values) == 1:
         return values[0]
     items: list[Any] = []
@@ -99,8 +100,7 @@ def _add(items: list[Any], item: Any) -> None:
 def _continues(last: dict[str, Any], item: dict[str, Any]) -> bool:
     """Return whether `item` continues the last item.
 
-    This is the case if both have the same type and index, and share no member that cannot be split, such as a
-    signature.
+    It does if both have the same type and index, unless both have a member that cannot be split, such as a signature.
     """
     if any(last.get(name) != item.get(name) for name in ("type", "index")) or not any(n in last for n in _JOINED):
         return False

@@ -164,7 +164,7 @@ class ResponseReader(StreamReader):
         self._parts.events.append(Started(id=own_id, model=chunk.model or self._model))
 
     def _end_choice(self, choice: Choice) -> None:
-        """Record how a choice ended. If there are several choices, although only one was requested, they are joined."""
+        """Record how a choice ended. If the upstream sends several choices instead of one, they are joined."""
         if choice.error:
             self._fail(failure(choice.error))
             return
@@ -207,7 +207,7 @@ class ResponseReader(StreamReader):
             self._calls.add(CallDelta(index=_LEGACY_INDEX, function=delta.function_call), (choice, 0))
 
     def _keep_state(self, delta: Delta, thinking: str | list[Raw] | dict[str, Raw] | None) -> str:
-        """Collect the provider state in a delta. Return the thinking: that in `thinking`, or else that in the state."""
+        """Collect the provider state in a delta. Return the thinking text: from `thinking`, or else from the state."""
         self._is_exact = False  # the writer adds the state at the end, and it must not be written twice
         self._state = self._state or StateReader()
         self._state.add(delta)
@@ -265,8 +265,8 @@ class ResponseReader(StreamReader):
     def _finish(self, is_complete: bool, is_whole: bool = False) -> None:
         """End all parts and emit the ending.
 
-        `is_complete` says whether the upstream marked the end of the answer, `is_whole` whether it did not stream the
-        answer.
+        `is_complete` says whether the upstream marked the end of the answer, `is_whole` whether it sent the answer as
+        one body, not as a stream.
         """
         reason = self._reason
         if reason is None:
@@ -293,14 +293,14 @@ class ResponseReader(StreamReader):
         self._calls.close(cut)
 
     def _inferred(self, is_complete: bool, is_whole: bool) -> StopReason | None:
-        """Infer the stop reason of an answer without a finish reason. Return None if the answer must be incomplete."""
+        """Infer the stop reason of an answer without a finish reason. Return None if the answer cannot be complete."""
         if not is_complete or not self._has_choice or (self._calls.lacks_arguments and not is_whole):
             return None
         self._note("inferred_ending", "the upstream gave no finish reason, so it was inferred")
         return StopReason.MAX_TOKENS if self._calls.incomplete else StopReason.END_TURN
 
     def _missing(self, is_complete: bool) -> str:
-        """Return the error message for an answer without an ending."""
+        """Return the error message for an answer that has no ending, with the likely reason."""
         if not is_complete:
             return "the upstream's answer ended early"
         if self._has_choice:
@@ -384,7 +384,7 @@ def _usage(shape: UsageShape) -> Usage:
 
 
 def _plain_chunk(chunk: Chunk, field: str, text: str) -> Chunk:
-    """Return a chunk with the same id, model and index whose only content is `text` in `field`."""
+    """Return a copy of the chunk's id, model and index, with `text` in the field `field` as the only content."""
     choices = chunk.choices or []
     choice = Choice(index=choices[0].index, delta=msgspec.convert({field: text}, Delta))
     return Chunk(id=chunk.id, model=chunk.model, object=chunk.object, choices=[choice])

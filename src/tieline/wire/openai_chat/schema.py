@@ -21,7 +21,7 @@ ABSENT = Raw()
 
 
 class Shape(msgspec.Struct, kw_only=True, gc=False):
-    """The base class of all shapes. They are short-lived and never part of a reference cycle, so `gc` is off."""
+    """The base class of all shapes. Shapes are short-lived and never part of a reference cycle, so `gc` is False."""
 
 
 # ── Requests ─────────────────────────────────────────────────────────────────────────────────────
@@ -211,11 +211,11 @@ class Untranslated(SamplingFields):
 _FIRST = len(SamplingFields.__struct_fields__)
 UNTRANSLATED = Untranslated.__struct_fields__[_FIRST:]
 THE_UNTRANSLATED = slice(_FIRST, _FIRST + len(UNTRANSLATED))
-"""The range of positions that the fields in UNTRANSLATED have among the fields of a RequestShape."""
+"""The positions of the fields in UNTRANSLATED among the fields of a RequestShape."""
 
 
 class RequestShape(Untranslated, forbid_unknown_fields=True):
-    """A request with known fields only. `tools`, a list of ToolShape, is not decoded yet, because it may be cached."""
+    """A request with known fields only. `tools`, a list of ToolShape, is decoded later, unless it is cached."""
 
     model: str | None = None
     messages: list[Raw] | None = None

@@ -59,7 +59,7 @@ def _as_text(thinking: Thinking) -> Text:
 
 
 def without_tags(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """Return the messages with the tagged text of the assistant converted to thinking."""
+    """Return the messages with tagged text in assistant messages converted to thinking."""
     return tuple(_untagged(message) if message.role == "assistant" else message for message in messages)
 
 

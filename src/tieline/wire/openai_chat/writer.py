@@ -5,7 +5,8 @@ first delta of a call has its id, type and name. With *buffered* arguments, a se
 some clients run a call as soon as the arguments they have received are valid JSON. The text of a freeform call is not
 JSON. For clients that know only function calls, it is written as the arguments, without buffering.
 
-Frames of an upstream of the same protocol are written unchanged (see `model.source`), if their meaning is unchanged.
+Frames from an upstream of the same protocol are written unchanged (see `model.source`), unless the gateway has to
+change the answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -88,7 +89,7 @@ class ResponseWriter:
         self._extra: dict[str, Raw] = {}
         """Members of the upstream's first chunk that the writer does not set itself. Every chunk repeats them."""
         self._head = self._delta = b""
-        """The bytes with which every chunk begins, and those with which every chunk with a delta begins."""
+        """The first bytes of every chunk, and the first bytes of every chunk that contains a delta."""
         self._tail = b'},"logprobs":null,"finish_reason":null}]' + (
             b',"usage":null}\n\n' if options.usage else b"}\n\n"
         )
@@ -96,11 +97,11 @@ class ResponseWriter:
         """The bytes to write before and after the text of a delta; empty if the open part's text is not written."""
         self._calls = 0
         self._lacks_arguments = False
-        """Whether a call is open of which no arguments have been written yet."""
+        """Whether a call is open, but none of its arguments have been written yet."""
         self._in_converted = False
         """Whether the open part is a freeform call that is written as a function call."""
         self._state = NO_META
-        """The `meta` of the open call when it started. Its provider state has already been written."""
+        """The `meta` that the open call had when it started. The provider state in it has already been written."""
         self._refused = False
         self._usage = _NO_USAGE
         self._ended = False
@@ -118,7 +119,7 @@ class ResponseWriter:
         return b"".join(map(self.write, batch))
 
     def _may_copy(self, batch: Sequence[Event]) -> bool:
-        """Return whether the frames of a batch may be written unchanged."""
+        """Return whether the frames of a batch can be written unchanged."""
         options = self._options
         if options.legacy or options.reasoning is not None or self._in_converted:
             return False
@@ -200,7 +201,7 @@ class ResponseWriter:
         )
 
     def _changes(self, call: ToolCall) -> bool:
-        """Return whether the start of a call is written in another form than that of an upstream of this protocol."""
+        """Return whether the start of a call has to be written in a different form than the upstream sent it."""
         options = self._options
         return options.arguments == "buffered" or self._converts(call) or _id(call, options) != call.id
 
@@ -285,7 +286,7 @@ def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
 
 
 def _may_copy(reply: Reply, options: Options) -> bool:
-    """Return whether a reply of an upstream of this protocol may be sent unchanged."""
+    """Return whether a reply from an upstream of this protocol can be sent to the client unchanged."""
     if options.legacy or options.reasoning is not None:
         return False
     calls = [part for part in reply.parts if type(part) is ToolCall]
@@ -355,7 +356,7 @@ def _state(meta: Meta) -> bytes:
 
 
 def _final_arguments(call: ToolCall) -> str:
-    """Return the arguments of a call: an empty object for a function call without arguments."""
+    """Return the arguments of a call; for a function call without arguments, an empty object."""
     return call.arguments if call.freeform or call.arguments.strip() else "{}"
 
 
