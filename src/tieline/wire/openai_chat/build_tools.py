@@ -101,7 +101,7 @@ def _tool(tool: ToolSpec, names: ToolNames, dialect: Dialect, notes: list[Note])
 
 
 def _add_extensions(out: Json, tool: ToolSpec, dialect: Dialect, notes: list[Note]) -> None:
-    """Add the tool's cache mark to `out` if the upstream accepts it. Add a note for each extension that is left out."""
+    """Add the tool's cache mark to `out` if the upstream accepts it. For each omitted extension, add a note."""
     mark = tool.meta.get("cache_control")
     if mark is not None and dialect.cache_marks:
         out["cache_control"] = mark

@@ -75,12 +75,12 @@ def tool_call_item(item_id: str, call: ToolCall, tool: OfferedTool, arguments: s
 
 
 def final_arguments(call: ToolCall) -> str:
-    """Return the arguments of a call: an empty object for a function call without arguments."""
+    """Return the arguments of a call; for a function call without arguments, an empty object."""
     return call.arguments if call.freeform or call.arguments.strip() else "{}"
 
 
 def usage_json(usage: Usage) -> Json:
-    """Return the JSON of the token counts. All of them are included, because clients require that."""
+    """Return the JSON of the token counts. No count is left out, because clients require all of them."""
     return {
         "input_tokens": usage.prompt,
         "input_tokens_details": {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write},

@@ -2,8 +2,8 @@
 
 The upstream is asked to store nothing. Every request contains the whole history, with the encrypted reasoning of
 earlier answers (see ADR 20). The input comes last. Thus the body of a growing conversation always begins with the same
-bytes, so that the upstream's prompt cache works. The JSON of a client that uses this protocol is sent unchanged (see
-`model.source`), except for members that were changed deliberately.
+bytes, so that the upstream's prompt cache works. If the client uses this protocol, its JSON is sent unchanged (see
+`model.source`), except for members that the gateway changes deliberately.
 """
 
 from operator import is_
@@ -38,7 +38,7 @@ _NULL = Raw(b"null")
 
 
 def build_request(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> BuiltRequest:
-    """Build the body for /responses."""
+    """Build a request to `/responses`."""
     names = tool_names(request.tools) if request.tools else NO_TOOL_NAMES
     notes: list[Note] = []
     settings = _settings(request, dialect, names, notes)
@@ -181,7 +181,7 @@ def _format(output: OutputFormat, dialect: Dialect, notes: list[Note]) -> Json:
 
 
 def _add_extra(out: Json, request: Request, notes: list[Note]) -> None:
-    """Add the fields of `Request.extra` that this protocol also has to `out`, and a note for each other field."""
+    """Add each field of `Request.extra` to `out` if this protocol defines it; otherwise add a note."""
     for name, value in request.extra.items():
         if request.protocol == PROTOCOL:
             out[name] = _opened(name, value)
@@ -194,7 +194,7 @@ def _add_extra(out: Json, request: Request, notes: list[Note]) -> None:
 
 
 def _opened(name: str, value: Raw) -> Any:
-    """Return the value of a field. `text` and `include` are decoded, because the caller adds to them."""
+    """Return the value of a field. `text` and `include` are decoded, because the caller adds values to them."""
     match name:
         case "text":
             return _MEMBERS.decode(value)

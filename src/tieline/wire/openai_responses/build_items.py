@@ -39,7 +39,7 @@ _PREFIXES = {"message": "msg_", "function_call": "fc_", "custom_tool_call": "ctc
 
 
 class ItemsBuilder:
-    """Builds items in order into `out`, and collects notes about changes and omissions in `notes`."""
+    """Builds items and adds them to `out` in order. Collects notes about changes and omissions in `notes`."""
 
     def __init__(self, request: Request, dialect: Dialect, names: ToolNames) -> None:
         self.out: list[Json | Raw] = []
@@ -80,7 +80,7 @@ class ItemsBuilder:
     def _system(self, message: Message) -> None:
         """Add a system message.
 
-        If the client uses another protocol, system messages before the first other message become the instructions.
+        If the client uses another protocol, the system messages at the start of the history become the instructions.
         """
         texts: list[Text] = []
         for part in message.parts:
@@ -138,7 +138,7 @@ class ItemsBuilder:
         self.out.append({**out, "output": self._output(content)})
 
     def _output(self, content: Sequence[Text | Image | File]) -> str | list[Any]:
-        """Return the output of a tool: a string if the content is empty or one text, otherwise a list of parts."""
+        """Return the output of a tool: a string if the content is empty or a single text, otherwise a list of parts."""
         match content:
             case ():
                 return ""
@@ -180,10 +180,10 @@ class ItemsBuilder:
             self._message(texts)
 
     def _message(self, texts: Sequence[Text]) -> None:
-        """Add a message of the assistant.
+        """Add an assistant message.
 
-        Only a message with an id or a refusal is sent as a list of output parts. Otherwise each text is sent as a
-        separate message with plain text.
+        A message with an id or a refusal is sent as a list of output parts. Without either, each text is sent as a
+        separate message whose content is a string.
         """
         out = _message_head(texts[0].meta)
         if "id" in out or any(text.refusal for text in texts):
@@ -192,7 +192,7 @@ class ItemsBuilder:
             self.out += [{**out, "role": "assistant", "content": text.text} for text in texts]
 
     def _thinking(self, thinking: Thinking) -> None:
-        """Add a reasoning item, unless it has no encrypted content of OpenAI: the upstream could not use it."""
+        """Add a reasoning item if it has encrypted content from OpenAI. The upstream cannot use any other thinking."""
         state = unpack(thinking.signature)
         if state is None:
             return
@@ -262,7 +262,7 @@ def _own(meta: Meta) -> Meta:
 
 
 def _add_id(item: Json, own: Meta) -> None:
-    """Add the id in `own` to an item, unless it has a prefix that the API rejects for this type of item."""
+    """Add the id in `own` to the item, unless the API would reject the id's prefix for this type of item."""
     item_id = own.get("id", "")
     if item_id.startswith(_PREFIXES[item["type"]]):
         item["id"] = item_id

@@ -34,9 +34,10 @@ class ToolArray(NamedTuple):
 
 
 def tool_names(tools: Sequence[ToolSpec]) -> ToolNames:
-    """Return the names of these tools.
+    """Return the mapping between the client's names for these tools and the upstream's names.
 
-    Freeform tools are always among those that may be called as functions: some servers that accept them treat them so.
+    Every freeform tool is marked as one that may be called as a function, because some upstreams accept freeform tools
+    but return calls to them as function calls.
     """
     wrapped = [tool.name for tool in tools if tool.freeform]
     return ToolNames(tuple([tool.name for tool in tools if tool.hosted is None]), frozenset(wrapped))

@@ -1,6 +1,6 @@
-"""Tools that OpenAI defines and the client runs: shells, patches, and the search for tools.
+"""Tools that OpenAI defines and the client runs: shells, patches and tool search.
 
-A request refers to such a tool by its type, mostly without a schema. This module supplies the description and the
+A request refers to such a tool by its type, usually without a schema. This module supplies the description and the
 schema for upstreams of other protocols. Calls to such a tool, and their outputs, are items of special types. The tables
 of this module convert a call item to the arguments of an ordinary call and back, and an output item to the text of a
 result and back.
@@ -26,13 +26,14 @@ class ClientTool(NamedTuple):
     output: str
     """The item type of the call's output."""
     prefix: str
-    """The prefix of the item id of a call."""
+    """The prefix of a call's item id."""
     field: str
     """The member of a call item that holds the arguments."""
     description: str
     schema: Mapping[str, Any]
     complete: Callable[[dict[str, Any]], dict[str, Any]]
-    """Converts the arguments that a model wrote to the value of the member `field`, complete as clients require."""
+    """Converts the arguments that a model wrote to the value of the member `field`, with all members that clients
+    require."""
 
 
 def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
@@ -131,15 +132,15 @@ CLIENT_TOOLS: dict[str, ClientTool] = {
 }
 
 CALLS = {tool.call: kind for kind, tool in CLIENT_TOOLS.items()}
-"""The tool types by the item types of their calls."""
+"""Maps the item type of a call to the type of the called tool."""
 OUTPUTS = {tool.output: kind for kind, tool in CLIENT_TOOLS.items()}
-"""The tool types by the item types of their outputs."""
+"""Maps the item type of an output to the type of the tool that was called."""
 
 
 def is_client_run(kind: str, tool: Mapping[str, Any]) -> bool:
     """Return whether the client runs this tool; `kind` is its type.
 
-    The upstream runs shells in containers, and the tool search unless its definition says otherwise.
+    A shell in a container is run by the upstream. So is the tool search, unless its definition says otherwise.
     """
     if kind == "tool_search":
         return tool.get("execution") == "client"
@@ -169,7 +170,7 @@ def arguments_of(kind: str, fields: object) -> str:
 
 
 def call_item(kind: str, item_id: str, call_id: str, arguments: str, status: str = "completed") -> dict[str, Any]:
-    """Return a call to a tool of type `kind` as an item."""
+    """Return the item for a call to a tool of type `kind`."""
     tool = CLIENT_TOOLS[kind]
     item = {"id": item_id, "type": tool.call, "call_id": call_id, "status": status}
     if kind == "tool_search":
@@ -221,7 +222,7 @@ def output_item(kind: str, call_id: str, text: str, failed: bool) -> dict[str, A
 
 
 def _found_names(tools: object, namespace: str | None = None) -> list[str]:
-    """Return the names of all tools in a list of definitions and its namespaces, as the model knows them."""
+    """Return the flat names of all tools in a list of definitions, including those in namespaces (see `names`)."""
     names = []
     for tool in tools if isinstance(tools, list) else []:
         match tool:

@@ -1,7 +1,7 @@
 """Compaction: a client replaces a long conversation with a summary, which is opaque to the client.
 
 The gateway lets the model write the summary as text, and returns it encoded in a compaction item. When the client sends
-such an item in a later request, it is decoded to the text.
+such an item in a later request, it is decoded to that text.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -47,9 +47,10 @@ def summary_request(request: Request) -> Request:
 
 
 def compacted_request(request: Request, summary: str) -> Request:
-    """Return the request with a summary in place of its conversation, except for instructions and the last messages.
+    """Return the request with its messages replaced by a summary, except for instructions and the last messages.
 
-    These are the ones after the model's last; if they are results, the message with the calls, too.
+    The last messages are those after the last assistant message. If they contain tool results, that assistant message,
+    which contains the calls, is also kept.
     """
     messages = request.messages
     start = max((at + 1 for at, message in enumerate(messages) if message.role == "assistant"), default=0)

@@ -23,7 +23,7 @@ _STATE = frozenset(["status", "completed_at", "error", "incomplete_details", "ou
 
 
 class _Frame(Shape):
-    """The members of an event that the writer has to know."""
+    """The members of an event that the writer needs."""
 
     type: str = ""
     sequence_number: int = 0
@@ -65,7 +65,7 @@ class CopiedStream:
         self.usage = Usage()
         self.has_content = self.refused = self.ended = False
         self.part: Part | None = None
-        """The current part of the open item, as it was when it started."""
+        """The current part of the open item, as it was when the part started."""
         self.final: Part | None = None
         """The complete part, if it has ended but its item has not."""
         self.chunks: list[str] = []
@@ -75,7 +75,7 @@ class CopiedStream:
         """The parts of the open item that have ended."""
 
     def may_copy(self, batch: Sequence[Event]) -> bool:
-        """Return whether the frames of a batch may be written unchanged. A call may not if arguments are buffered."""
+        """Return whether the frames of a batch can be copied. A call cannot be copied if arguments are buffered."""
         if not self._buffered:
             return True
         is_call = isinstance(self.part, ToolCall) and self.final is None
@@ -140,7 +140,7 @@ class CopiedStream:
 
 
 def with_members(line: bytes, members: Mapping[str, Any]) -> bytes:
-    """Return a line of a stream with these members of its response replaced. A line without a response is unchanged."""
+    """Return a line of a stream with `members` set in its response. A line without a response is returned unchanged."""
     try:
         event = _MEMBERS.decode(line[5:]) if line.startswith(b"data:") else {}
         response = _MEMBERS.decode(event["response"]) if "response" in event else None

@@ -10,7 +10,7 @@ from tieline.wire.openai_responses.names import OfferedTool
 
 
 class Dialect(Value, cache_hash=True):
-    """Which features of the protocol an upstream supports; the defaults suit OpenAI's own API."""
+    """The features of the protocol that an upstream supports. The defaults suit OpenAI's own API."""
 
     encrypted_reasoning: bool = True
     """Whether encrypted reasoning is requested, so that it can be sent back with the history."""
@@ -18,8 +18,8 @@ class Dialect(Value, cache_hash=True):
     """The kind of reasoning summary to request for a client of another protocol that requests thinking."""
     freeform_tools: bool = True
     openai_tools: bool = True
-    """Whether the upstream supports namespaces, and tools that OpenAI defines and clients run. If not, these tools are
-    sent as functions."""
+    """Whether the upstream supports namespaces, and the tools that OpenAI defines and clients run. If not, such tools
+    and the tools in namespaces are sent as functions."""
     strict_tools: bool = True
     effort: bool = True
     cache_key: bool = True
@@ -28,7 +28,7 @@ class Dialect(Value, cache_hash=True):
 
     @property
     def takes_all(self) -> bool:
-        """Whether the upstream accepts everything that a client of this protocol may send."""
+        """Whether the upstream accepts every request that the protocol allows."""
         return self._restrictions() == DEFAULT._restrictions()
 
     def _restrictions(self) -> tuple[object, ...]:
@@ -56,11 +56,12 @@ class Options(Value):
     encrypted: bool = False
     """Whether reasoning items contain `encrypted_content`, which the client sends back in its next request."""
     keep_cut_calls: bool = True
-    """Whether the final response contains a call that was cut off, marked as incomplete. Otherwise it is left out."""
+    """Whether the final response contains a call that was cut off, marked as incomplete. If not, the call is left
+    out."""
     compaction: bool = False
     """Whether the answer is a summary of the conversation, to be written as one compaction item (see `compaction`)."""
     now: Callable[[], float] | None = None
-    """Returns the current time, for `completed_at`. If it is None, `completed_at` equals `created`."""
+    """A function that returns the current time, for `completed_at`. Without it, `completed_at` equals `created`."""
 
 
 DEFAULT = Dialect()

@@ -102,4 +102,4 @@ def _members(raw: Raw) -> dict[str, Raw]:
 
 
 DEFAULT_ECHO = echo_of({})
-"""The echo of a request without settings."""
+"""The members that repeat the settings, for a request without any."""

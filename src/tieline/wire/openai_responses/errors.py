@@ -1,4 +1,4 @@
-"""Build the error of a failed response. The code that OpenAI's protocols share is in `wire.shared.openai_errors`.
+"""Build the error of a failed response. For other errors, see `wire.shared.openai_errors`.
 
 Clients decide by the error's `code` whether to retry: for example, they retry after `server_error`, but not after
 `context_length_exceeded`.
@@ -30,8 +30,8 @@ _KNOWN = frozenset(
 def failed_error(failed: Failed) -> dict[str, Any]:
     """Return the member `error` of a failed response.
 
-    The message contains the delay before a retry, because clients look for it there: the error of a stream has no
-    headers.
+    The message contains the delay before a retry, because an error in a stream has no headers, and clients look for the
+    delay in the message.
     """
     message = failed.message
     if failed.kind == "rate_limited" and failed.retry_after is not None and "try again in" not in message:

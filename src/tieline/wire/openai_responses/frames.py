@@ -1,4 +1,4 @@
-"""Convert events of a stream to and from other forms than server-sent events: WebSocket messages and stored logs."""
+"""Convert server-sent events to and from other forms: WebSocket messages and stored logs."""
 
 from typing import Any
 

@@ -27,7 +27,7 @@ from tieline.wire.openai_responses.schema import ABSENT, ItemShape, PartShape
 from tieline.wire.shared.spelling import ToolNames
 
 MAX_COMPARED = 256
-"""Maximum number of items to compare if an item is found neither by id nor by index. It keeps the time linear."""
+"""Maximum number of items to compare if an item is found neither by id nor by index. This keeps the time linear."""
 _TYPES = {
     "text": "message",
     "refusal": "message",
@@ -35,7 +35,7 @@ _TYPES = {
     "reasoning": "reasoning",
     "arguments": "function_call",
 }
-"""The item types by the kinds of sections that they contain."""
+"""The type of item that contains each kind of section."""
 
 
 class Place(NamedTuple):
@@ -73,7 +73,7 @@ class ItemAssembler(AnswerState):
         return item
 
     def fill(self, place: Place, section: Section, whole: str, name: str | None = None) -> None:
-        """Complete a section of the item at `place`: add the end of `whole` that the deltas did not contain.
+        """Complete a section of the item at `place`: add the end of the text `whole` that was not in the deltas.
 
         `name` is the name of the tool, if the item is a call.
         """
@@ -90,7 +90,7 @@ class ItemAssembler(AnswerState):
             item.note_part(index, part)
 
     def finish(self, shape: ItemShape, raw: Raw, index: int | None) -> None:
-        """End an item. `shape` and `raw` are its final form, which may add content."""
+        """End an item. `shape` and `raw` are its final form, which may contain additional content."""
         item = self._find(Place(index, shape.id, shape.call_id), shape)
         if item is None or (item.ended and not self._is_same(item, shape)):
             self.is_regular = False
@@ -175,7 +175,7 @@ class ItemAssembler(AnswerState):
         return not isinstance(item, CallItem) or shape.call_id in (None, "", item.call_id) or not item.call_id
 
     def _unlisted(self, shape: ItemShape) -> OutputItem | None:
-        """Return the first streamed item that may be the item `shape` in the final list, but is not yet matched to one.
+        """Return the first streamed item that matches `shape`, an item in the final list, and was not matched before.
 
         This is needed for upstreams that use different ids and indices in the final list.
         """

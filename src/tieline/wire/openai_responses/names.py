@@ -20,7 +20,7 @@ class OfferedTool(NamedTuple):
     name: str
     namespace: str | None = None
     kind: str = "function"
-    """function, custom, or the type of a tool that OpenAI defines and the client runs (see `client_tools`)."""
+    """The type: function, custom, or that of a tool that OpenAI defines and the client runs (see `client_tools`)."""
 
 
 def flat_name(namespace: str | None, name: str) -> str:
@@ -41,7 +41,7 @@ def offered_tools(tools: Iterable[ToolSpec]) -> dict[str, OfferedTool]:
 def split_name(name: str, offered: Mapping[str, OfferedTool], namespace: str | None = None) -> OfferedTool:
     """Return the tool with this flat name.
 
-    If the tool is not offered, as is possible for a call in the history, `namespace` is used to split the name.
+    If the tool is not offered, which is possible for a call in the history, `namespace` is used to split the name.
     """
     tool = offered.get(name)
     if tool is not None:

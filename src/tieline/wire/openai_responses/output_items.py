@@ -87,13 +87,13 @@ class OutputItem(ABC):
         self._emit(section, text)
 
     def add_all(self, section: Section, texts: Sequence[str]) -> None:
-        """Add several deltas to a section that has begun. They contain whole characters only."""
+        """Add several deltas to a section that has begun. No delta ends inside a character."""
         if not self.ended:
             self._texts[section] += texts
             self._emit_all(section, texts)
 
     def fill(self, section: Section, whole: str) -> None:
-        """Complete a section: add the end of `whole` that the deltas did not contain."""
+        """Complete a section: add the end of the text `whole` that was not in the deltas."""
         if self.ended or not whole:
             self._state.is_regular &= self.ended or section not in self._texts
             return
@@ -107,7 +107,7 @@ class OutputItem(ABC):
             self._state.note("repair", f"the deltas of a {self.type} differ from its final text; they are kept")
 
     def finish(self, shape: ItemShape, raw: Raw) -> None:
-        """End the item. `shape` and `raw` are its final form, which may add content."""
+        """End the item. `shape` and `raw` are its final form, which may contain additional content."""
         if not self.ended:
             self._finish(shape, raw)
             self.ended = True
@@ -127,7 +127,7 @@ class OutputItem(ABC):
         """Emit a delta of a section, or hold it back."""
 
     def _emit_all(self, section: Section, texts: Sequence[str]) -> None:
-        """Emit several deltas."""
+        """Emit several deltas of a section."""
         for text in texts:
             self._emit(section, text)
 
@@ -367,7 +367,7 @@ class CallItem(OutputItem):
 
 
 class OpaqueItem(OutputItem):
-    """An item of which only the final form is read, such as a call to a tool defined by OpenAI."""
+    """An item that is read only in its final form, such as a call to a tool defined by OpenAI."""
 
     def __init__(self, state: AnswerState, shape: ItemShape, raw: Raw) -> None:
         super().__init__(state, shape)
@@ -418,7 +418,7 @@ def _plain(value: object) -> object:
 
 
 def _as_object(text: str) -> str:
-    """Return complete arguments as an object: `{}` if they are empty; if they are a JSON string, the object in it."""
+    """Return complete arguments as an object: `{}` for empty arguments, or the object inside a JSON string."""
     if text.strip() in ("", "null"):
         return "{}"
     try:

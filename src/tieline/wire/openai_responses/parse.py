@@ -1,8 +1,8 @@
 """Parse a client's Responses request.
 
 Fields without an equivalent in `Request` are kept as JSON in `Request.extra`. The request also keeps the body that it
-was parsed from, for an upstream of the same protocol (see `model.source`). The caller must have replaced references to
-stored responses and items (see `stored`).
+was parsed from, for an upstream of the same protocol (see `model.source`). References to stored responses and items
+must already have been replaced (see `stored`).
 """
 
 from typing import Any, get_args
@@ -48,7 +48,7 @@ _NO_REASONING = Reasoning()
 
 
 def parse_request(body: bytes, cache: ConversationCache | None = None) -> Request:
-    """Parse a request body. Raise BadRequest with the path of the field if it is invalid."""
+    """Parse a request body. If a field is invalid, raise BadRequest with its path."""
     try:
         return _parse(body, cache)
     except BadRequest:
@@ -88,7 +88,7 @@ def _parse(body: bytes, cache: ConversationCache | None) -> Request:
 
 
 def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:
-    """Decode the top level of a request; also return the fields that RequestShape does not have."""
+    """Decode the top level of a request. Also return the fields that RequestShape does not define."""
     try:
         # Fields that are only passed on are never decoded, so the encoding of the whole body is checked here.
         if not body.isascii():
@@ -179,5 +179,5 @@ def _extra(shape: RequestShape, unknown: dict[str, Raw]) -> dict[str, Raw]:
 
 
 def _set_members(raw: Raw) -> dict[str, Raw]:
-    """Return the members of a JSON object whose value is not null."""
+    """Return those members of a JSON object that are not null."""
     return {name: value for name, value in _MEMBERS.decode(raw).items() if value != _NULL}

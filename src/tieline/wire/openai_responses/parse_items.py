@@ -44,7 +44,7 @@ class ParsedItem(NamedTuple):
     meta: Meta = NO_META
     """The `meta` of the message, if the item becomes a message of its own."""
     tool: str | None = None
-    """For a result: the name of the tool, if given, by which its call can be found."""
+    """The tool name in a result, if the client sent it. It helps to find the call if the call id is missing."""
     tools: tuple[ToolSpec, ...] = ()
     """The tools that the item defines."""
     source: bytes | None = None
@@ -54,7 +54,7 @@ class ParsedItem(NamedTuple):
 
 
 class ItemsParser:
-    """Parses items in order into `messages`; items that were parsed before are taken from the cache."""
+    """Parses items into messages and adds them to `messages`. Items parsed before are taken from the cache."""
 
     def __init__(self, cache: ConversationCache | None) -> None:
         self._cache = cache
@@ -64,11 +64,12 @@ class ItemsParser:
         self.tools: list[ToolSpec] = []
         """The tools that items define, in addition to the tools of the request."""
         self._calls: Sequence[Part] = ()
-        """The parts of the last assistant message; the results that follow belong to its calls."""
+        """The parts of the last assistant message. The results that follow it belong to its calls."""
         self._results: list[ToolResult] = []
-        """The results of the calls in `_calls` that have been parsed so far."""
+        """The results, parsed so far, of the calls in `_calls`."""
         self._row: list[ParsedItem] = []
-        """The items that become the next message: items of the assistant, results, or one item of another kind."""
+        """The items that become the next message: consecutive items of the assistant, consecutive results, or one other
+        item."""
 
     def add_system(self, messages: Sequence[Message]) -> None:
         """Add system messages that the client sent outside of `input`."""
@@ -76,7 +77,7 @@ class ItemsParser:
         self.sources += [None] * len(messages)
 
     def parse(self, raws: Sequence[Raw]) -> None:
-        """Parse all items. Raise BadRequest with the path of the field if one is invalid."""
+        """Parse all items. If a field is invalid, raise BadRequest with its path."""
         for position, raw in enumerate(raws):
             parsed = self._parsed(bytes(raw), position)
             self.tools += parsed.tools
@@ -150,9 +151,9 @@ def _kind(shape: ItemShape, at: str) -> str:
 
 
 def _placed(parsed: ParsedItem, position: int) -> tuple[ParsedItem, bool]:
-    """Set the paths and call ids that depend on the position of the item in the input.
+    """Return the item with the paths and call ids that depend on its position in the input.
 
-    Also return whether there are any. If so, the item cannot be cached.
+    Also return whether it has any. If so, it cannot be cached.
     """
     parts = [_placed_part(part, position) for part in parsed.parts]
     is_same = all(new is old for new, old in zip(parts, parsed.parts, strict=True))
@@ -228,7 +229,7 @@ def _client_call(shape: ItemShape, kind: str, text: bytes) -> ParsedItem:
 
 
 def _client_output(shape: ItemShape, kind: str, text: bytes) -> ParsedItem:
-    """Parse the output of a tool that OpenAI defines and the client runs. A tool search also defines tools."""
+    """Parse the output of a tool that OpenAI defines and the client runs. That of a tool search also defines tools."""
     tool = OUTPUTS[kind]
     added = read_tools(shape.tools, "tools", inline=True) if shape.tools else ()
     if tool == "tool_search" and shape.execution == "server":

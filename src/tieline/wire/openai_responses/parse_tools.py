@@ -45,7 +45,7 @@ def parse_tools(raw: Raw, inline: Iterable[ToolSpec], cache: ConversationCache |
 
 
 def read_tools(raw: Raw, at: str, *, inline: bool = False) -> tuple[ToolSpec, ...]:
-    """Parse an array of tools, with the path `at`. A namespace is replaced by the tools in it.
+    """Parse an array of tools; `at` is its path. A namespace is replaced by the tools in it.
 
     `inline` says whether the array is in an item, so that the tools are marked as inline.
     """

@@ -1,8 +1,8 @@
 """Translate the answer of a Responses upstream into the events of a leg.
 
-A stream is response.created, the events of the items of the output, and one of response.completed, .incomplete and
-.failed. `item_assembly` turns the items into parts. The last event lists all items again, which adds those that were
-not streamed. Unknown events and fields are ignored.
+A stream consists of response.created, the events of the output items, and one of response.completed, .incomplete and
+.failed. `item_assembly` turns the items into parts. The last event lists all items again; those that were not streamed
+are taken from it. Unknown events and fields are ignored.
 """
 
 from collections.abc import Sequence
@@ -98,7 +98,7 @@ class ResponseReader(StreamReader):
         self._model = model
         self._started = False
         self._mistyped: dict[str, None] = {}
-        """The paths of values with the wrong type, in the order of their occurrence."""
+        """The paths of values with the wrong type, in order of occurrence."""
 
     def read_whole(self, body: bytes) -> list[Event]:
         """Return the events of a non-streaming answer."""
@@ -179,7 +179,7 @@ class ResponseReader(StreamReader):
         return Place(event.output_index, event.item_id, event.call_id)
 
     def _decode(self, decoder: msgspec.json.Decoder[T], data: bytes) -> T:
-        """Decode JSON from the upstream. Tolerate values of the wrong type; notes are added when the answer ends."""
+        """Decode JSON from the upstream. Tolerate values of the wrong type, and record their paths in `_mistyped`."""
         try:
             return decoder.decode(data)
         except (ValueError, RecursionError):

@@ -41,8 +41,8 @@ Change = Callable[[Members], bool]
 def recovered(built: BuiltRequest, failed: Failed) -> BuiltRequest | None:
     """Return the request without the content that the upstream rejected.
 
-    Return None if the error has another cause, or if the request does not contain such content (any more). So repeated
-    attempts end.
+    Return None if the error has another cause, or if the request no longer contains such content, so that repeated
+    attempts come to an end.
     """
     if failed.code == "invalid_encrypted_content" or _NOT_DECRYPTED.search(failed.message):
         return _changed(built, _without_reasoning, "the upstream cannot read its earlier reasoning, which was left out")

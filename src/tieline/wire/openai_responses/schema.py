@@ -16,7 +16,7 @@ ABSENT = Raw()
 
 
 class Shape(msgspec.Struct, kw_only=True, gc=False):
-    """The base class of all shapes. They are short-lived and never part of a reference cycle, so `gc` is off."""
+    """The base class of all shapes. Shapes are short-lived and never part of a reference cycle, so `gc` is False."""
 
 
 # ── Items: the same in the input and in the output ───────────────────────────────────────────────
@@ -169,12 +169,12 @@ STATE_FIELDS = frozenset(
 )
 """Fields about stored responses and delivery. The gateway handles them itself; they are not in `Request.extra`.
 
-`generate`, `stream_id` and `type` are those of a WebSocket message.
+`generate`, `stream_id` and `type` occur only in WebSocket messages.
 """
 
 
 class RequestShape(Untranslated, forbid_unknown_fields=True):
-    """A request with known fields only. `tools`, a list of ToolShape, is not decoded yet, because it may be cached."""
+    """A request with known fields only. `tools`, a list of ToolShape, is decoded later, unless it is cached."""
 
     model: str | None = None
     input: str | list[Raw] | None = None

@@ -33,7 +33,7 @@ _PREFIXES = {
 
 
 _MAX_KEPT = 256 * 1024
-"""Bytes of messages that are kept when a conversation is compacted."""
+"""Maximum total size, in bytes, of the user messages that a compaction keeps."""
 
 
 class _ConversationRef(msgspec.Struct):
@@ -82,13 +82,7 @@ class CreateRequest:
     """A request to create a response, which may refer to stored items."""
 
     def __init__(self, body: bytes) -> None:
-        """Parse the fields about stored responses. Raise BadRequest with the path of the field if one is invalid."""
-        try:
-            shape = parse(_CREATE, body)
-        except BadRequest:
-            body = replace_lone_surrogates(body)
-            shape = parse(_CREATE, body)
-        self.body = body
+        """Parse the fields about stored responses. If a field is invalid, raise BadRequest with its path."""
         self.fields = parse_object(body)
         """The top-level fields of the request, not decoded."""
         self.model = shape.model or ""
@@ -96,10 +90,10 @@ class CreateRequest:
         self.is_stored = shape.store is not False
         self.is_background = bool(shape.background)
         self.generates = shape.generate is not False
-        """Whether an answer is wanted; a warm-up on a WebSocket only announces the beginning of a conversation."""
+        """Whether the client wants an answer. A warm-up on a WebSocket only announces that a conversation begins."""
         rules = [rule for rule in shape.context_management or () if rule.type == "compaction"]
         self.compact_threshold = rules[0].compact_threshold if rules else None
-        """The number of input tokens above which the conversation is to be compacted; None if it is not to be."""
+        """The number of input tokens above which the conversation is to be compacted; None for no compaction."""
         self.previous = shape.previous_response_id or None
         ref = shape.conversation
         self.conversation = (ref if isinstance(ref, str) else ref.id) if ref is not None else None
@@ -141,7 +135,7 @@ class CreateRequest:
 def reference_in(item: Raw, position: int) -> str | None:
     """Return the id that an item reference contains; None if the item is not a reference.
 
-    `position` is the position of the item in the input, for errors.
+    `position` is the position of the item in the input, for error messages.
     """
     head = parse(_HEAD, item, f"input[{position}]")
     is_reference = head.type == "item_reference" or (head.type is None and head.role is None and head.id is not None)
@@ -153,9 +147,9 @@ def reference_in(item: Raw, position: int) -> str | None:
 
 
 def user_messages(items: Sequence[Raw], mint: Callable[[str], str]) -> list[Raw]:
-    """Return the latest messages of the user among the items, which a compaction keeps.
+    """Return the latest user messages among the items, up to `_MAX_KEPT` bytes. A compaction keeps them.
 
-    A message without an id gets one from `mint`, which makes an id with a prefix.
+    A message without an id receives one. `mint` returns a new id with the given prefix.
     """
     kept: list[Raw] = []
     size = 0
@@ -188,7 +182,7 @@ def check_items(items: Sequence[Raw]) -> None:
 
 
 def with_ids(items: Iterable[Raw], mint: Callable[[str], str]) -> list[Raw]:
-    """Return the items; those without an id receive one. `mint` returns a new id with the given prefix."""
+    """Return the items, with an id added to those without one. `mint` returns a new id with the given prefix."""
     return [item if item_id(item) else _with_id(item, mint) for item in items]
 
 
@@ -228,7 +222,7 @@ def is_trigger(item: Raw) -> bool:
 
 
 def error_in_request(error: BadRequest, before: int, positions: Sequence[int]) -> BadRequest:
-    """Return an error about the whole conversation with the paths of the request as the client wrote it.
+    """Return an error about the completed request, with its paths changed to those in the client's own request.
 
     `before` is the number of stored items that precede the client's items. `positions` are the positions of the
     client's items in the original `input`.
@@ -278,7 +272,7 @@ class StoredResponse(msgspec.Struct, kw_only=True):
 
     @property
     def is_background(self) -> bool:
-        """Whether the response was created in the background."""
+        """Whether the client requested the response as a background task."""
         return bool(_OUTPUT.decode(self.response).background)
 
     @property
@@ -288,7 +282,7 @@ class StoredResponse(msgspec.Struct, kw_only=True):
 
     @property
     def is_usable(self) -> bool:
-        """Whether the response has ended with an answer, which may be cut off."""
+        """Whether the response has ended with an answer, either complete or cut off."""
         return _OUTPUT.decode(self.response).status in ("completed", "incomplete")
 
 
@@ -389,7 +383,7 @@ def render_conversation(conversation_id: str, conversation: StoredConversation) 
 def previous_not_found(response_id: str) -> GatewayError:
     """Return the error for a previous response that is not stored.
 
-    Clients recognise its code, and send the whole conversation instead.
+    Clients recognise the error's code, and then send the whole conversation.
     """
     message = f"Previous response with id '{response_id}' not found."
     return BadRequest(message, "previous_response_id", code="previous_response_not_found")

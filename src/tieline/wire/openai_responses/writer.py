@@ -4,7 +4,8 @@ Items never overlap. An item has the same id in all of its events and in the fin
 is held until the next event of the leg, which shows whether the item was cut off. For a call that was cut off, this
 last event is not written, because clients run a call as soon as they receive it.
 
-Frames of an upstream of the same protocol are written unchanged (see `copying`), if their meaning is unchanged.
+Frames from an upstream of the same protocol are written unchanged (see `copying`), unless the gateway has to change the
+answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,7 +65,7 @@ _NO_SUMMARY = Failed(kind="upstream", message="The model did not write a summary
 _TRANSLATED = frozenset(["error", "incomplete_details", "output"])
 """Members of a response that are always written from the events, never copied from the upstream."""
 _ID_PART = 40
-"""Maximum number of characters of the response id that an item id includes."""
+"""Maximum number of characters that an item id takes from the response id."""
 
 
 class OpenItem(Struct):
@@ -102,7 +103,7 @@ class ResponseWriter:
         self._held: OpenItem | None = None
         """The item whose last event is held, if any."""
         self._around = _NOTHING
-        """The bytes of a delta before its sequence number, between that and its text, and after the text.
+        """The bytes of a delta before its sequence number, between the number and the text, and after the text.
 
         They are empty if the deltas of the open part are not written.
         """
@@ -113,7 +114,7 @@ class ResponseWriter:
         """Whether the answer contains text or calls, and whether it contains a refusal."""
         self._ended = False
         self._copied: CopiedStream | None = None
-        """The record of the copied frames; None if an event was written in another way."""
+        """The record of the copied frames; None while no frames are copied."""
 
     def write_all(self, batch: Sequence[Event]) -> bytes:
         """Return the bytes to send for a batch. The upstream's frames are copied if possible."""
@@ -324,7 +325,7 @@ class ResponseWriter:
         return self._item_event("done", item, value)
 
     def _release(self, status: str = "completed") -> bytes:
-        """Write the last event of the held item, if any. A call whose `status` is not completed is not written."""
+        """Write the last event of the held item, if any. A call is written only if `status` is completed."""
         item, self._held = self._held, None
         if item is None:
             return b""
