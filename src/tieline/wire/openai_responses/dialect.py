@@ -37,7 +37,7 @@ class Dialect(Value, cache_hash=True):
 
 
 class Options(Value):
-    """The form of the answer that a client receives. `usage` has no effect; it exists because all codecs have it."""
+    """The form of the answer that a client receives. `usage` has no effect; all codecs have this option."""
 
     created: int = 0
     arguments: Literal["buffered", "incremental"] = "incremental"

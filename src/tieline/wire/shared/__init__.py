@@ -1,4 +1,4 @@
-"""Helpers that several codecs use: for JSON, tool schemas, spelling of names, capabilities of tools, questions.
+"""Helpers that several codecs use, for example for JSON, tool schemas, the spelling of names, and questions.
 
 Nothing here is specific to one protocol.
 """

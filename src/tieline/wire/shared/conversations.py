@@ -15,9 +15,9 @@ from tieline.model.content import Message, Part, Role
 
 MAX_BYTES = 24 * 1024 * 1024
 MAX_ENTRIES = 65536
-"""Maximum number of entries. It limits the number of small messages, whose objects take more memory than their text."""
+"""Maximum number of entries. It matters for small messages, whose objects take more memory than their text."""
 MIN_CACHED_BODY = 4096
-"""Minimum size in bytes of a request body whose messages are cached. Parsing a smaller one is faster than a lookup."""
+"""Minimum size in bytes of a request body whose messages are cached. Parsing a smaller body is faster than lookups."""
 
 _PARSED_WEIGHT = 2
 """Memory in bytes per byte of JSON in a parsed message: one for the JSON itself, one for the text of the parts."""

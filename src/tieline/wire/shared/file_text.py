@@ -37,7 +37,7 @@ class ShownFile(NamedTuple):
     is_cut: bool = False
     """Whether lines are missing at the end, or a line is truncated."""
     is_exact: bool = True
-    """Whether the text ends with a newline exactly if the file does. Some output formats do not show that."""
+    """Whether the text ends with a newline if and only if the file does. Some output formats do not preserve this."""
 
 
 def bare(shown: str) -> str:
@@ -72,7 +72,7 @@ class QueryAnswer(msgspec.Struct):
 
 
 def answers(text: str) -> list[QueryAnswer]:
-    """Parse the result of a tool that takes several queries at once; empty if the text is not such a result."""
+    """Parse the result of a tool that takes several queries at once. Return an empty list for any other text."""
     if not text.startswith("["):
         return []
     try:

@@ -41,7 +41,7 @@ def restore_calls(
     """Mark the calls to freeform tools in a history as freeform, regardless of the type that the client gave them.
 
     Cursor's editor knows only function calls. It returns a freeform call as a function call whose arguments are the
-    text. The lists are changed in place. A changed message loses its source, because the call has the wrong type there.
+    text. The lists are changed in place. A changed message loses its source, in which the call has the wrong type.
     """
     names = frozenset([tool.name for tool in tools if tool.freeform])
     for place, message in enumerate(messages):

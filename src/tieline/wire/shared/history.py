@@ -4,7 +4,8 @@ from tieline.model.content import Foreign, Part, Text
 from tieline.wire.shared.json import decode_any
 
 BILLING = "x-anthropic-billing-header"
-"""The beginning of a system text with which a client identifies itself to Anthropic. The text changes every time."""
+"""The beginning of a system text with which a client identifies itself to Anthropic. The text differs in every
+request."""
 
 
 def summary_parts(part: Foreign) -> list[Part]:

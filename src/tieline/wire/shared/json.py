@@ -187,5 +187,5 @@ def object_text(text: str) -> str:
 
 
 def is_wrapped_invalid(text: str, result: str) -> bool:
-    """Return whether `object_text` wrapped `text` because it is not valid JSON. `result` is what it returned."""
+    """Return whether `result`, the return value of `object_text(text)`, is wrapped because `text` is not valid JSON."""
     return result is not text and result.startswith(f'{{"{_INVALID}":')

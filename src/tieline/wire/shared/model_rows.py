@@ -56,7 +56,7 @@ def read_models(body: bytes) -> list[ModelInfo]:
 
 
 def read_rows(body: bytes) -> list[dict[str, Any]]:
-    """Return the entries of a list of models that have an id. Raise Malformed if `body` is not such a list."""
+    """Parse a list of models. Return the entries with an id. Raise Malformed if `body` is not a list of models."""
     try:
         answer = decode_any(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -94,7 +94,7 @@ def member(row: Any, path: Iterable[str]) -> Any:
 
 
 def limit(row: dict[str, Any], paths: Iterable[Path]) -> int | None:
-    """Return the number of tokens at the first of these paths that leads to a number; None if there is none."""
+    """Return the number of tokens at the first of these paths that leads to a plausible number, or None."""
     for path in paths:
         value = member(row, path)
         if value is not None and isinstance(value, int | float) and value is not True and 1 <= value <= MOST_TOKENS:
@@ -134,7 +134,7 @@ def _inputs(row: dict[str, Any]) -> tuple[Input, ...] | None:
 def _flag(row: dict[str, Any], paths: Iterable[Path], words: frozenset[str] = frozenset()) -> bool | None:
     """Return whether a model has an ability, or None if that is unknown.
 
-    The entry may report the ability as a boolean at one of `paths`, or by a list that contains one of `words`.
+    The entry may report the ability as a boolean at one of `paths`, or as one of `words` in a list of features.
     """
     for path in paths:
         value = member(row, path)

@@ -14,9 +14,9 @@ def match_results(
 ) -> tuple[list[ToolResult], list[ToolCall]]:
     """Set the call id of each result that has none, and return the results. Also return the calls without a result.
 
-    A result is matched to a call by the name of the tool, or by order if each unanswered call has one such result.
-    `tools` are the tool names of `results`, or None where unknown. `calls` contains the calls to which `results` and
-    `earlier`, the results before them, belong.
+    A result is matched to a call by the name of the tool, or by order if there are as many results without an id as
+    unanswered calls. `tools` contains the tool name of each result, or None if it is unknown. `calls` contains the
+    calls that the results belong to. `earlier` contains results of these calls that were parsed before.
     """
     answered = {result.call_id for result in earlier}
     unanswered = [part for part in calls if isinstance(part, ToolCall) and part.id not in answered]

@@ -17,13 +17,13 @@ _LIST = msgspec.json.Decoder(list[dict[str, Raw]])
 
 
 _EXACT = frozenset(["parameters", "input_schema", "schema"])
-"""Members that hold a schema. They must equal their translation, because extra members would change the meaning."""
+"""Members that hold a schema. Each must equal its translation, because extra members would change the schema."""
 _UNCHANGED = ("tool_choice", "sampling", "reasoning", "output", "stream", "user", "cache_key", "extra")
-"""Fields of a request that must be the same as when it was parsed; otherwise its source is not used."""
+"""Fields of a request that must not have changed since it was parsed; otherwise its source is not used."""
 
 
 def usable_source(request: Request, protocol: str) -> RequestSource | None:
-    """Return the source of a request if it can be sent to an upstream of this protocol, otherwise None."""
+    """Return the source of a request if it can be reused for an upstream of this protocol, otherwise None."""
     source = request.source
     if source is None or source.protocol != protocol:
         return None

@@ -11,8 +11,8 @@ AT = "at"
 """The key in `meta` for the path of a part in the request. Only parts that some upstream may reject have it."""
 
 TOOL_ADDITIONS = frozenset(["tool_addition", "additional_tools"])
-"""Kinds of `Foreign` parts that define tools, in system messages. The tools are also among the request's tools, so
-nothing is lost if such a part is dropped."""
+"""Kinds of `Foreign` parts that occur in system messages and define tools. The tools are also among the request's
+tools, so nothing is lost if such a part is dropped."""
 
 _SAME_TOOL = frozenset(["tool", "name", "namespace", "namespace_description", "inline"])
 """Extensions of a tool that only describe its form in another protocol. Leaving them out loses nothing."""
@@ -45,7 +45,8 @@ def refused(part: Part, taken: str) -> BadRequest:
 def without_hosted(tool: ToolSpec, position: int, request: Request) -> Note:
     """Return a note that `tool`, which only another upstream could run, is not offered.
 
-    Raise BadRequest if the client depends on it: the tool choice names it, or all tools are of this kind.
+    Raise BadRequest if the client depends on it: the tool choice names it, or the request offers no tools that the
+    client runs.
     """
     at = f"tools[{position}]"
     problem = f"this upstream cannot run the hosted tool '{tool.hosted}'"
@@ -55,7 +56,7 @@ def without_hosted(tool: ToolSpec, position: int, request: Request) -> Note:
 
 
 def lost_extensions(tool: ToolSpec, protocol: str) -> list[Note]:
-    """Return a note for each extension of a tool that this protocol does not have."""
+    """Return a note for each extension of a tool that this protocol does not define."""
     found = [own for name, own in tool.meta.items() if name not in (protocol, "cache_control", "format")]
     # With a type, this is the definition of a tool that became an ordinary one.
     names = [name for own in found if isinstance(own, dict) and "type" not in own for name in own]

@@ -56,7 +56,7 @@ class ClientTool(Value):
 class Wanted(Value):
     """The values for a call, by role.
 
-    A tool that has no property for one of the `must` values does not fit. The `may` values are optional. The `spare`
+    A tool fits only if it has a property for each of the `must` values. The `may` values are optional. The `spare`
     values are used only for properties that the tool requires.
     """
 
@@ -89,7 +89,7 @@ def client_tools(specs: Sequence[ToolSpec]) -> tuple[ClientTool, ...]:
 def matching_tools(capability: Capability, tools: Sequence[ClientTool]) -> Iterator[ClientTool]:
     """Yield the tools whose name suggests the capability.
 
-    Tools with a known name come first, in the order of preference, then tools whose name contains a known one.
+    Tools with a known name come first, in order of preference, followed by tools whose name contains a known name.
     """
     known = NAMES[capability]
     alone: dict[str, ClientTool] = {}
@@ -121,7 +121,7 @@ def fit_call(
 ) -> FittedCall | None:
     """Return the first matching tool that accepts the wanted values, with its arguments; None if there is none.
 
-    `fill` returns values for other required properties; if it is None, a safe value such as the default is used.
+    `fill` returns values for other required properties. Without it, safe values such as defaults are used.
     """
     for tool in matching_tools(capability, tools):
         fitter = _CallFitter(capability, tool, wanted, fill)

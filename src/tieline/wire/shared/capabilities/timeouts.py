@@ -1,4 +1,4 @@
-"""Convert a timeout to the unit that a tool expects, seconds or milliseconds, judging by its name and description."""
+"""Convert a timeout to the unit that a tool's property expects: seconds or milliseconds."""
 
 import math
 import re
@@ -13,7 +13,7 @@ _MAXIMUM = re.compile(r"(?:max(?:imum)?|up to|at most)\D{0,16}(\d[\d_,]{0,11})(?
 
 
 def in_unit(millis: int, name: str, options: Sequence[Schema], about: str) -> int | None:
-    """Return the timeout in the unit of a tool's property, within its limits; None if the unit is unknown.
+    """Return the timeout in the unit of a tool's property, limited to the allowed range; None if the unit is unknown.
 
     `name` is the name of the property, `options` its alternative schemas, `about` the description of the tool.
     """

@@ -63,7 +63,7 @@ def call_for(question: Question, tools: Sequence[ToolSpec]) -> QuestionCall | No
 
 
 def read_result(result: ToolResult, question: Question) -> QuestionAnswer:
-    """Parse the result of the call that asked the question. Without a usable answer, it counts as declined."""
+    """Parse the result of the call that asked the question. If no answer is found, the question counts as declined."""
     text = "\n".join(part.text for part in result.content if isinstance(part, Text)).strip()
     if result.is_error:
         return QuestionAnswer(action="decline", reason=text)
@@ -216,7 +216,7 @@ def _words(field: Field, question: Question) -> str:
 
 
 def _answers_in(text: str) -> dict[str, Any]:
-    """Return the answers in a result by field name or question text; an unnamed answer has an empty key.
+    """Return the answers in a result by field name or question text; an answer without either has an empty key.
 
     The result is JSON, or text with pairs such as `"question"="answer"`.
     """

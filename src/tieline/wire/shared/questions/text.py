@@ -1,8 +1,8 @@
 """Render questions as text with numbered options, and parse answers given as text.
 
 A person who reads a question in a chat answers freely: with a number, a label, "yes", several options separated by
-commas, or one line per question. Text that is not an answer raises UnclearAnswer; the caller decides whether to ask
-again.
+commas, or one line per question. If the text is not an answer, the parser raises UnclearAnswer, and the caller decides
+whether to ask again.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ class AnswerSkipped(Exception):
 def merge_custom_fields(question: Question) -> Question:
     """Merge each free-text field that belongs to a choice into that choice, which then also accepts free text.
 
-    Some agents send a choice and its "other" answer as two fields; a person expects one question.
+    Some agents send a choice and the text for its option "other" as two fields, but a person expects one question.
     """
     customs = _customs(question)
     fields = tuple(
@@ -129,7 +129,7 @@ def parse_answers(words: str, fields: Sequence[Field]) -> ParsedAnswers:
 
 
 def _given(words: str, field: Field) -> dict[str, Any]:
-    """Return the parsed answer under the field's name; empty if an optional field was skipped."""
+    """Return a dict with the parsed answer under the field's name; an empty dict if an optional field was skipped."""
     try:
         return {field.name: parse_answer(words, field)}
     except AnswerSkipped:
