@@ -1,4 +1,4 @@
-"""Opaque provider state in messages and calls: thought signatures of Gemini, encrypted reasoning of OpenRouter.
+"""Opaque provider state in messages and calls: for example, Gemini's thought signatures.
 
 A provider that sent such a field expects it back in the history of the next request, and may reject a request without
 it. In a stream, a list may be split over several deltas. This module joins them, and keeps values of other types

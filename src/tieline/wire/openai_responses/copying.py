@@ -1,4 +1,4 @@
-"""Copy the frames of an upstream of the same protocol, and keep track of what the client has received.
+"""Copy the frames of an upstream of the same protocol, and record what the client has received.
 
 If a batch cannot be copied, the writer uses this record to continue the answer: it needs the next sequence number and
 the open item.
@@ -67,7 +67,7 @@ class CopiedStream:
         self.part: Part | None = None
         """The current part of the open item, as it was when the part started."""
         self.final: Part | None = None
-        """The complete part, if it has ended but its item has not."""
+        """The complete form of `part`, if the part has ended but its item has not."""
         self.chunks: list[str] = []
         self.item_id = ""
         self.index = self.content_index = 0

@@ -45,5 +45,5 @@ def server_sent(event: bytes) -> bytes:
 
 
 def with_status(response: bytes, status: str) -> bytes:
-    """Return the response with this status, and with no error."""
+    """Return the response with this status, and with `error` set to null."""
     return encode({**_MEMBERS.decode(response), "status": status, "error": None})

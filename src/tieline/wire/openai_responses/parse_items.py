@@ -274,7 +274,7 @@ def _agent_message(shape: ItemShape, kind: str, text: bytes) -> ParsedItem:
 def _other(_shape: ItemShape, kind: str, text: bytes) -> ParsedItem:
     """Keep the JSON of an item that only this protocol has.
 
-    It becomes part of an assistant message, from which the builders of other protocols leave it out.
+    It becomes a part of an assistant message. The builders of other protocols leave it out.
     """
     return ParsedItem("assistant", (Foreign(protocol=PROTOCOL, kind=kind, json=text.decode()),), source=text)
 

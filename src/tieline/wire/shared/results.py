@@ -32,7 +32,7 @@ def match_results(
 
 
 def with_failure(parts: Sequence[Text | Image | File]) -> list[Text | Image | File]:
-    """Return the content of a failed result, marked as an error in its text. Some protocols have no field for that."""
+    """Return the content of a failed result, marked as an error in its text. Some protocols have no error field."""
     first = parts[0] if parts else Text(text="the tool failed")
     rest = list(parts[1:])
     if not isinstance(first, Text):

@@ -156,7 +156,10 @@ class _SchemaConversion:
         return root
 
     def flat(self, schema: Schema, depth: int) -> Schema:
-        """Return the schema with a reference at its top level inlined, and a union at its top level merged."""
+        """Return the schema with a reference at its top level inlined, and a union at its top level merged.
+
+        `depth` is the number of enclosing references and unions.
+        """
         if depth > MAX_REFS:
             self.note("deeply nested top-level unions and references were dropped")
             return {}

@@ -139,4 +139,4 @@ COMMANDS: Mapping[Capability, tuple[str, ...]] = {
     "edit": ("str_replace", "replace", "edit"),
 }
 CAUTIOUS = frozenset(["requiresapproval", "requireuserapproval", "needsapproval"])
-"""Boolean properties for which true is the safe value."""
+"""Boolean properties for which true is the safe value. For all others, it is false."""

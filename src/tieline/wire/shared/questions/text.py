@@ -182,7 +182,10 @@ def is_refusal(words: str) -> bool:
 
 
 def _field_text(field: Field, number: str, message: str) -> str:
-    """Return one field as text, with its options and a hint about valid answers. `message` is the question."""
+    """Return one field as text, with its options and a hint about valid answers.
+
+    `number` is written before the title. `message` is the text of the question, which is not repeated as a title.
+    """
     words = field.title or field.description or field.name
     first = f"{number}{words}" if number or words.strip() != message.strip() else ""
     more = field.description if field.title and field.description != field.title else ""
