@@ -1,4 +1,4 @@
-"""Opaque provider state in messages and calls: for example, Gemini's thought signatures.
+"""Opaque provider state in messages and calls: Gemini's thought signatures, OpenRouter's encrypted reasoning.
 
 A provider that sent such a field expects it back in the history of the next request, and may reject a request without
 it. In a stream, a list may be split over several deltas. This module joins them, and keeps values of other types

@@ -384,7 +384,7 @@ def _usage(shape: UsageShape) -> Usage:
 
 
 def _plain_chunk(chunk: Chunk, field: str, text: str) -> Chunk:
-    """Return a chunk with the id, model and index of `chunk`, and only `text` as content, in the field `field`."""
+    """Return a chunk with the id, model and index of `chunk`, whose only content is `text` in the field `field`."""
     choices = chunk.choices or []
     choice = Choice(index=choices[0].index, delta=msgspec.convert({field: text}, Delta))
     return Chunk(id=chunk.id, model=chunk.model, object=chunk.object, choices=[choice])

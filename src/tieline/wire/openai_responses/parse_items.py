@@ -229,7 +229,10 @@ def _client_call(shape: ItemShape, kind: str, text: bytes) -> ParsedItem:
 
 
 def _client_output(shape: ItemShape, kind: str, text: bytes) -> ParsedItem:
-    """Parse the output of a tool that OpenAI defines and the client runs. That of a tool search also defines tools."""
+    """Parse the output of a tool that OpenAI defines and the client runs.
+
+    The output of a tool search also defines tools.
+    """
     tool = OUTPUTS[kind]
     added = read_tools(shape.tools, "tools", inline=True) if shape.tools else ()
     if tool == "tool_search" and shape.execution == "server":

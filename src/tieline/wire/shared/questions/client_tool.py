@@ -63,7 +63,10 @@ def call_for(question: Question, tools: Sequence[ToolSpec]) -> QuestionCall | No
 
 
 def read_result(result: ToolResult, question: Question) -> QuestionAnswer:
-    """Parse the result of the call that asked the question. If no answer is found, the question counts as declined."""
+    """Parse the result of the call that asked the question.
+
+    If it contains no usable answer, the question counts as declined.
+    """
     text = "\n".join(part.text for part in result.content if isinstance(part, Text)).strip()
     if result.is_error:
         return QuestionAnswer(action="decline", reason=text)
