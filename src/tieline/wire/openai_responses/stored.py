@@ -82,7 +82,13 @@ class CreateRequest:
     """A request to create a response, which may refer to stored items."""
 
     def __init__(self, body: bytes) -> None:
-        """Parse the fields about stored responses. If a field is invalid, raise BadRequest with its path."""
+        """Parse the fields about stored responses. Raise BadRequest with the path of the field if one is invalid."""
+        try:
+            shape = parse(_CREATE, body)
+        except BadRequest:
+            body = replace_lone_surrogates(body)
+            shape = parse(_CREATE, body)
+        self.body = body
         self.fields = parse_object(body)
         """The top-level fields of the request, not decoded."""
         self.model = shape.model or ""
