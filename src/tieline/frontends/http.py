@@ -195,7 +195,7 @@ class BodyBudget:
     def reserve(self, size: int) -> None:
         """Reserve `size` bytes. Raise GatewayError if the limit is exceeded.
 
-        The caller must release the bytes in both cases.
+        The bytes count even then, so the caller must always release them.
         """
         self.reserved += size
         self._peak = max(self._peak, self.reserved)
@@ -437,7 +437,8 @@ async def send_events(exchange: Exchange, tasks: Tasks, events: AsyncGenerator[b
                 await _write(exchange, data)
         await _write(exchange, b"", last=True)
     except TimeoutError:
-        log.info("dropped a client of %s that read nothing for %.0f seconds", exchange.path, STALL_TIMEOUT)
+        message = "%s: closed the connection of a client that had read nothing for %.0f seconds"
+        log.info(message, exchange.path, STALL_TIMEOUT)
     except asyncio.CancelledError:
         if not await client.finish():
             raise

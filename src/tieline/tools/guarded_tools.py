@@ -131,7 +131,7 @@ class GuardedTools:
         try:
             await asyncio.to_thread(self.policy.remember, rule)
         except OSError as error:
-            log.warning("cannot save the grant (%s), so it applies only until the gateway stops: %s", rule, error)
+            log.warning("cannot save the grant `%s`, which applies only until the gateway stops: %s", rule, error)
 
     async def revoke(self, rule_id: str) -> bool:
         """Revoke a grant and return whether it existed. Raise GatewayError if the change cannot be saved."""

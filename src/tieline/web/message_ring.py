@@ -27,7 +27,7 @@ class RingRead(NamedTuple):
 
 
 class MessageRing:
-    """Keeps the latest messages, limited in number and total size. The first message has the number `first + 1`."""
+    """Keeps the latest messages, limited in number and total size. Messages are numbered from `first + 1`."""
 
     def __init__(self, first: int, *, most_messages: int = MAX_MESSAGES, most_bytes: int = MAX_BYTES) -> None:
         self.seq = first

@@ -95,7 +95,7 @@ class ToolEndpoint:
 
 
 class ToolBridge:
-    """The MCP server for the clients' tools. It runs while there are endpoints."""
+    """The MCP server for the clients' tools. It runs while at least one conversation has an endpoint on it."""
 
     def __init__(
         self, *, mint_token: Callable[[], str], shim: StdioShim, progress_interval: float = PROGRESS_INTERVAL

@@ -1,4 +1,4 @@
-"""The HTTP/2 connections to one origin: assigns new streams to them and dials more when needed.
+"""A pool of HTTP/2 connections to one origin. It assigns new streams to them, and dials more when needed.
 
 Streams are opened on the oldest connection with room, so that the other connections can become idle and close. Callers
 that find no room wait in a fair queue. If more callers wait than the connections that are being opened can probably

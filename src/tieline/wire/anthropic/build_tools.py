@@ -49,7 +49,7 @@ def build_tools(
 
 
 def write(request: Request, dialect: Dialect, unmarked: int = 0) -> ToolList:
-    """Build the tools that the tool choice allows, and remove their first `unmarked` cache marks."""
+    """Build the tools that the tool choice allows, without the first `unmarked` of their cache marks."""
     tool_names = _tool_names(request.tools)
     allowed = _allowed(request.tool_choice)
     notes: list[Note] = []

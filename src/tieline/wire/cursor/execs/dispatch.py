@@ -203,7 +203,7 @@ class SentResults(NamedTuple):
 
 
 class PendingCalls:
-    """The calls of one run that the client has yet to answer. `execs` builds the answers to the service."""
+    """The calls of one run that the client has yet to answer. `execs` translates the results for the service."""
 
     def __init__(self, execs: ExecDispatcher) -> None:
         self._execs = execs
