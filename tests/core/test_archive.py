@@ -45,7 +45,7 @@ def store() -> MemoryStore:
 
 @pytest.fixture
 def archive(store: MemoryStore, tasks: Tasks, clock: Clock) -> Archive:
-    return Archive(opening(store), "answers", tasks, clock, ArchiveLimits(total=100, each=60, age=3600.0))
+    return Archive(opening(store), "answers", tasks, clock, ArchiveLimits(total=160, each=60, age=3600.0))
 
 
 async def test_a_document_can_be_read_at_once_and_replaced(archive: Archive) -> None:
@@ -70,7 +70,7 @@ async def test_a_removed_document_is_gone(archive: Archive) -> None:
 
 
 async def test_a_restart_finds_the_documents_with_their_age(store: MemoryStore, tasks: Tasks, clock: Clock) -> None:
-    limits = ArchiveLimits(total=100, each=60, age=3600.0)
+    limits = ArchiveLimits(total=160, each=60, age=3600.0)
     before = Archive(opening(store), "answers", tasks, clock, limits)
     before.put("ann", "resp_1", b"kept")
     assert await before.get("ann", "resp_1") == b"kept"
@@ -125,6 +125,20 @@ async def test_documents_are_bounded_in_number(store: MemoryStore, tasks: Tasks,
     for name in ("resp_1", "resp_2", "resp_3"):
         archive.put("ann", name, b"x")
     assert [await archive.get("ann", name) for name in ("resp_1", "resp_2", "resp_3")] == [None, b"x", b"x"]
+
+
+async def test_the_names_of_documents_count_too(store: MemoryStore, tasks: Tasks, clock: Clock) -> None:
+    limits = ArchiveLimits(total=1000)
+    archive = Archive(opening(store), "answers", tasks, clock, limits)
+    for letter in "abc":
+        assert archive.put("ann", letter * 400, b"x")
+    assert [archive.touch("ann", letter * 400) for letter in "abc"] == [False, True, True]
+    assert not archive.put("ann", "d" * 1000, b"x")
+    await archive.aclose()
+    again = Archive(opening(store), "answers", tasks, clock, limits)
+    assert await again.get("ann", "b" * 400) == b"x"
+    assert again.put("ann", "e" * 400, b"x")
+    assert [again.touch("ann", letter * 400) for letter in "bce"] == [True, False, True]
 
 
 async def test_a_document_that_is_touched_counts_as_used(archive: Archive, clock: Clock) -> None:

@@ -33,6 +33,7 @@ class ArchiveLimits(NamedTuple):
 class _Entry(NamedTuple):
     created: float
     size: int
+    """Bytes of the document and of its name. An archive of small documents may consist mostly of names."""
 
 
 class _Key(NamedTuple):
@@ -76,7 +77,7 @@ class Archive:
             self._drop(key)
             return None
         self._entries.move_to_end(key)
-        name = _name(key, entry)
+        name = _name(key, entry.created)
         data = self._unwritten.get(name)
         return data if data is not None else await (await self._open_store()).get(self._shelf, name)
 
@@ -95,11 +96,15 @@ class Archive:
     def put(self, owner: str, document_id: str, data: bytes) -> bool:
         """Store a document, replacing any earlier one with this id. Return False if it is too large."""
         key = _Key(owner, document_id)
-        if len(data) > min(self._limits.each, self._limits.total):
+        if len(data) > self._limits.each:
             return False
-        entry = _Entry(self._clock(), len(data))
+        created = self._clock()
+        name = _name(key, created)
+        entry = _Entry(created, len(name) + len(data))
+        if entry.size > self._limits.total:
+            return False
         self._add(key, entry)
-        self._change(_name(key, entry), data)
+        self._change(name, data)
         self._make_room()
         return True
 
@@ -157,7 +162,7 @@ class Archive:
     def _drop(self, key: _Key) -> None:
         entry = self._entries.pop(key)
         self._size -= entry.size
-        self._change(_name(key, entry), None)
+        self._change(_name(key, entry.created), None)
 
     def _change(self, name: str, data: bytes | None) -> None:
         self._unwritten[name] = data
@@ -179,15 +184,15 @@ class Archive:
         return self._clock() - entry.created > self._limits.age
 
 
-def _name(key: _Key, entry: _Entry) -> str:
+def _name(key: _Key, created: float) -> str:
     """Return the name under which a document is stored. It contains all that the index needs, apart from the size."""
-    return f"{key.owner}/{entry.created:.3f}/{key.id}"
+    return f"{key.owner}/{created:.3f}/{key.id}"
 
 
 def _parsed(name: str, size: int) -> tuple[_Key, _Entry | None]:
     """Parse a name made by `_name` into the key and the entry of a document. For any other name, the entry is None."""
     owner, created, document_id = name.split("/", 2) if name.count("/") >= 2 else ("", "", "")
     try:
-        return _Key(owner, document_id), _Entry(float(created), size)
+        return _Key(owner, document_id), _Entry(float(created), len(name) + size)
     except ValueError:
         return _Key("", ""), None
