@@ -127,6 +127,39 @@ async def test_documents_are_bounded_in_number(store: MemoryStore, tasks: Tasks,
     assert [await archive.get("ann", name) for name in ("resp_1", "resp_2", "resp_3")] == [None, b"x", b"x"]
 
 
+async def test_an_owner_who_stores_a_lot_does_not_displace_the_documents_of_others(archive: Archive) -> None:
+    archive.put("ann", "resp_1", b"1" * 10)
+    for name in ("resp_2", "resp_3", "resp_4", "resp_5"):
+        assert archive.put("bob", name, b"x" * 40)
+    assert await archive.get("ann", "resp_1") == b"1" * 10
+    found = [archive.touch("bob", name) for name in ("resp_2", "resp_3", "resp_4", "resp_5")]
+    assert found == [False, False, True, True]
+
+
+async def test_one_of_many_documents_is_dropped_for_another_owner(
+    store: MemoryStore, tasks: Tasks, clock: Clock
+) -> None:
+    archive = Archive(opening(store), "answers", tasks, clock, ArchiveLimits(documents=3))
+    archive.put("ann", "resp_1", b"1" * 1000)
+    for name in ("resp_2", "resp_3", "resp_4"):
+        archive.put("bob", name, b"x")
+    assert archive.touch("ann", "resp_1")
+    assert [archive.touch("bob", name) for name in ("resp_2", "resp_3", "resp_4")] == [False, True, True]
+
+
+async def test_a_document_that_would_take_the_space_of_others_is_refused(
+    store: MemoryStore, tasks: Tasks, clock: Clock
+) -> None:
+    archive = Archive(opening(store), "answers", tasks, clock, ArchiveLimits(total=400))
+    archive.put("ann", "resp_1", b"1" * 100)
+    archive.put("bob", "resp_2", b"2" * 100)
+    assert not archive.put("bob", "resp_2", b"3" * 300)
+    assert await archive.get("ann", "resp_1") == b"1" * 100
+    assert await archive.get("bob", "resp_2") == b"2" * 100, "the earlier document"
+    assert archive.put("bob", "resp_2", b"3" * 200)
+    assert await archive.get("bob", "resp_2") == b"3" * 200
+
+
 async def test_the_names_of_documents_count_too(store: MemoryStore, tasks: Tasks, clock: Clock) -> None:
     limits = ArchiveLimits(total=1000)
     archive = Archive(opening(store), "answers", tasks, clock, limits)

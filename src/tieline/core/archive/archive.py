@@ -1,12 +1,13 @@
 """A bounded, persistent collection of documents, each private to its owner.
 
 Documents are written to the store in the background. They can be read at once, even before they have been written.
-When the archive is full, the least recently used documents are removed.
+When the archive is full, the least recently used documents of the owner who has stored the most are removed, so that no
+owner can displace the documents of all others.
 """
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple
 
 from tieline.model.ports import Store
@@ -41,6 +42,76 @@ class _Key(NamedTuple):
     id: str
 
 
+class _Owned:
+    """The documents of one owner."""
+
+    __slots__ = ("entries", "size")
+
+    def __init__(self) -> None:
+        self.entries: OrderedDict[str, _Entry] = OrderedDict()
+        """The documents by id, the least recently used first."""
+        self.size = 0
+
+
+class _Index:
+    """The known documents of all owners, with their number and their total size."""
+
+    def __init__(self) -> None:
+        self._owners: dict[str, _Owned] = {}
+        """The owners that have documents."""
+        self.count = 0
+        self.size = 0
+
+    def __iter__(self) -> Iterator[tuple[_Key, _Entry]]:
+        for owner, owned in self._owners.items():
+            for document_id, entry in owned.entries.items():
+                yield _Key(owner, document_id), entry
+
+    def get(self, key: _Key) -> _Entry | None:
+        owned = self._owners.get(key.owner)
+        return None if owned is None else owned.entries.get(key.id)
+
+    def add(self, key: _Key, entry: _Entry) -> None:
+        """Add a document that is not in the index."""
+        owned = self._owners.setdefault(key.owner, _Owned())
+        owned.entries[key.id] = entry
+        owned.size += entry.size
+        self.size += entry.size
+        self.count += 1
+
+    def pop(self, key: _Key) -> _Entry:
+        """Remove a document and return its entry."""
+        owned = self._owners[key.owner]
+        entry = owned.entries.pop(key.id)
+        owned.size -= entry.size
+        self.size -= entry.size
+        self.count -= 1
+        if not owned.entries:
+            del self._owners[key.owner]
+        return entry
+
+    def mark_used(self, key: _Key) -> None:
+        self._owners[key.owner].entries.move_to_end(key.id)
+
+    def first_of_largest(self) -> _Key:
+        """Return the least recently used document of the owner whose documents are the largest together."""
+        return self._first_of(max(self._owners, key=lambda owner: self._owners[owner].size))
+
+    def first_of_most(self) -> _Key:
+        """Return the least recently used document of the owner who has the most documents."""
+        return self._first_of(max(self._owners, key=lambda owner: len(self._owners[owner].entries)))
+
+    def has_room(self, owner: str, size: int, total: int) -> bool:
+        """Return whether a document fits into `total` bytes if every other owner may keep as much as it takes."""
+        if self.size + size <= total:
+            return True
+        others = (owned.size for other, owned in self._owners.items() if other != owner)
+        return size + sum(min(held, size) for held in others) <= total
+
+    def _first_of(self, owner: str) -> _Key:
+        return _Key(owner, next(iter(self._owners[owner].entries)))
+
+
 class Archive:
     """Stores documents by owner and id. `open_store` is called when the disk is accessed, not earlier."""
 
@@ -57,26 +128,25 @@ class Archive:
         self._tasks = tasks
         self._clock = clock
         self._limits = limits or ArchiveLimits()
-        self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
-        """The known documents, the least recently used first. `_list` adds those that earlier processes stored."""
+        self._index = _Index()
+        """The known documents. `_list` adds those that earlier processes stored."""
         self._is_listed = False
         self._unwritten: dict[str, bytes | None] = {}
         """Changes not yet written to the store, by the name of the document: its content, or None to remove it."""
         self._writer: asyncio.Task[None] | None = None
-        self._size = 0
         self._swept_at = 0.0
 
     async def get(self, owner: str, document_id: str) -> bytes | None:
         """Return a document; None if there is no document with this id and owner, or if it has expired."""
         await self._list()
         key = _Key(owner, document_id)
-        entry = self._entries.get(key)
+        entry = self._index.get(key)
         if entry is None:
             return None
         if self._is_expired(entry):
             self._drop(key)
             return None
-        self._entries.move_to_end(key)
+        self._index.mark_used(key)
         name = _name(key, entry.created)
         data = self._unwritten.get(name)
         return data if data is not None else await (await self._open_store()).get(self._shelf, name)
@@ -87,21 +157,24 @@ class Archive:
         Documents stored by earlier processes are found only after the first call to `get` or `remove`.
         """
         key = _Key(owner, document_id)
-        entry = self._entries.get(key)
+        entry = self._index.get(key)
         if entry is None or self._is_expired(entry):
             return False
-        self._entries.move_to_end(key)
+        self._index.mark_used(key)
         return True
 
     def put(self, owner: str, document_id: str, data: bytes) -> bool:
-        """Store a document, replacing any earlier one with this id. Return False if it is too large."""
+        """Store a document, replacing any earlier one with this id. Return False if it is too large.
+
+        In a full archive, that depends on the other owners: each of them may keep as much as the document takes.
+        """
         key = _Key(owner, document_id)
         if len(data) > self._limits.each:
             return False
         created = self._clock()
         name = _name(key, created)
         entry = _Entry(created, len(name) + len(data))
-        if entry.size > self._limits.total:
+        if not self._index.has_room(owner, entry.size, self._limits.total):
             return False
         self._add(key, entry)
         self._change(name, data)
@@ -112,7 +185,7 @@ class Archive:
         """Remove a document. Return False if there is none with this id and owner."""
         await self._list()
         key = _Key(owner, document_id)
-        entry = self._entries.get(key)
+        entry = self._index.get(key)
         if entry is None:
             return False
         self._drop(key)
@@ -132,36 +205,36 @@ class Archive:
         if self._is_listed:  # by another task in the meantime
             return
         self._is_listed = True
-        newer, self._entries, self._size = self._entries, OrderedDict(), 0
+        newer, self._index = self._index, _Index()
         for name, size in sizes.items():
             key, entry = _parsed(name, size)
             if entry is None:
                 self._change(name, None)
-            elif key not in newer:
+            elif newer.get(key) is None:
                 self._add(key, entry)
-        for key, entry in newer.items():
+        for key, entry in newer:
             self._add(key, entry)
         self._make_room()
 
     def _add(self, key: _Key, entry: _Entry) -> None:
-        if key in self._entries:
+        if self._index.get(key) is not None:
             self._drop(key)
-        self._entries[key] = entry
-        self._size += entry.size
+        self._index.add(key, entry)
 
     def _make_room(self) -> None:
-        """Remove the least recently used documents until the limits are met. From time to time, remove expired ones."""
+        """Remove documents until the limits are met. From time to time, remove expired ones."""
         now = self._clock()
         if now - self._swept_at >= SWEEP_INTERVAL:
             self._swept_at = now
-            for key in [key for key, entry in self._entries.items() if self._is_expired(entry)]:
+            for key in [key for key, entry in self._index if self._is_expired(entry)]:
                 self._drop(key)
-        while self._size > self._limits.total or len(self._entries) > self._limits.documents:
-            self._drop(next(iter(self._entries)))
+        while self._index.size > self._limits.total:
+            self._drop(self._index.first_of_largest())
+        while self._index.count > self._limits.documents:
+            self._drop(self._index.first_of_most())
 
     def _drop(self, key: _Key) -> None:
-        entry = self._entries.pop(key)
-        self._size -= entry.size
+        entry = self._index.pop(key)
         self._change(_name(key, entry.created), None)
 
     def _change(self, name: str, data: bytes | None) -> None:
