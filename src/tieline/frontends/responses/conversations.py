@@ -71,14 +71,18 @@ class Conversations:
         """Held while a conversation is read, changed and stored, so that concurrent changes are not lost."""
 
     async def get(self, owner: str, conversation_id: str) -> StoredConversation:
-        """Return a conversation. Raise GatewayError if it is not stored."""
+        """Return a conversation. Raise GatewayError if it is not stored. One that is damaged is removed."""
         claim = self._claims.get((owner, conversation_id))
         if claim is not None:
             return claim.conversation
         data = await self._archive.get(owner, conversation_id)
-        if data is None:
+        conversation = None if data is None else read_conversation(data)
+        if data is not None and conversation is None:
+            log.warning("%s is damaged in the store; it is removed", conversation_id)
+            await self._archive.remove(owner, conversation_id)
+        if conversation is None:
             raise conversation_not_found(conversation_id)
-        return read_conversation(data)
+        return conversation
 
     def create(self, owner: str, changes: bytes) -> tuple[str, StoredConversation]:
         """Create and store a conversation from the body `changes`. Return its id and the conversation."""

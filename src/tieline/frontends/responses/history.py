@@ -4,6 +4,7 @@ A response is stored together with the items it answered and the id of the previ
 chain of stored responses.
 """
 
+import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -25,6 +26,8 @@ from tieline.wire.openai_responses.stored import (
     response_of,
 )
 from tieline.wire.shared.json import encode
+
+log = logging.getLogger("tieline")
 
 MAX_CHAIN = 10_000
 """Maximum number of responses in one chain."""
@@ -59,9 +62,15 @@ class ResponseHistory:
         self._contexts: BoundedCache[tuple[str, str], Context] = BoundedCache(CACHED_CONTEXTS, max_weight=CACHED_BYTES)
 
     async def get(self, owner: str, response_id: str) -> StoredResponse | None:
-        """Return a stored response, or None if it is not stored."""
+        """Return a stored response, or None. One that is damaged is removed."""
         data = await self._responses.get(owner, response_id)
-        return None if data is None else read_stored(data)
+        if data is None:
+            return None
+        stored = read_stored(data)
+        if stored is None:
+            log.warning("%s is damaged in the store; it is removed", response_id)
+            await self.remove(owner, response_id)
+        return stored
 
     async def remove(self, owner: str, response_id: str) -> bool:
         """Remove a stored response. Return False if it is not stored."""

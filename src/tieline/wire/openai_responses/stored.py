@@ -317,14 +317,28 @@ class StoredConversation(msgspec.Struct, kw_only=True):
 _CONVERSATION = msgspec.json.Decoder(StoredConversation)
 
 
-def read_stored(data: bytes) -> StoredResponse:
-    """Decode a stored response."""
-    return _STORED.decode(data)
+def read_stored(data: bytes) -> StoredResponse | None:
+    """Decode a stored response. Return None if it is damaged."""
+    try:
+        data.decode()  # fields that are not decoded must be valid as well
+        stored = _STORED.decode(data)
+        for item in (*stored.input, *_OUTPUT.decode(stored.response).output):
+            _HEAD.decode(item)
+    except (ValueError, RecursionError):
+        return None
+    return stored
 
 
-def read_conversation(data: bytes) -> StoredConversation:
-    """Decode a stored conversation."""
-    return _CONVERSATION.decode(data)
+def read_conversation(data: bytes) -> StoredConversation | None:
+    """Decode a stored conversation. Return None if it is damaged."""
+    try:
+        data.decode()
+        conversation = _CONVERSATION.decode(data)
+        for item in conversation.items:
+            _HEAD.decode(item)
+    except (ValueError, RecursionError):
+        return None
+    return conversation
 
 
 def with_failure(response: bytes, failed: Failed) -> bytes:
