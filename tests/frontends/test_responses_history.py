@@ -1,6 +1,8 @@
 """The stored responses: limits on what one request can load, and documents that are damaged."""
 
+import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -8,22 +10,36 @@ import pytest
 from msgspec import Raw
 
 from tests.each import each
+from tests.frontends.responses_support import user
 from tieline.app.store import MemoryStore
 from tieline.core.archive.archive import Archive
+from tieline.frontends.responses import history
 from tieline.frontends.responses.conversations import Conversations
-from tieline.frontends.responses.history import ResponseHistory
-from tieline.model.errors import GatewayError
+from tieline.frontends.responses.history import NO_CONTEXT, Context, ResponseHistory
+from tieline.model.errors import BadRequest, GatewayError
 from tieline.tasks import Tasks
 from tieline.wire.openai_responses.stored import StoredResponse
 
 ANN = "ann"
 
 
+class CountingStore(MemoryStore):
+    """Counts how often each document is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: Counter[str] = Counter()
+
+    async def get(self, shelf: str, key: str) -> bytes | None:
+        self.reads[f"{shelf}/{key.rpartition('/')[2]}"] += 1
+        return await super().get(shelf, key)
+
+
 class Stored:
     """The archives of the Responses API in memory."""
 
     def __init__(self, tasks: Tasks) -> None:
-        self.store = MemoryStore()
+        self.store = CountingStore()
         self.responses, self.items, self.talks = (
             Archive(self._open, shelf, tasks, lambda: 1_000_000.0) for shelf in ("responses", "items", "conversations")
         )
@@ -32,6 +48,11 @@ class Stored:
 
     async def _open(self) -> MemoryStore:
         return self.store
+
+    async def aclose(self) -> None:
+        """Wait until everything has been written to the store."""
+        for archive in (self.responses, self.items, self.talks):
+            await archive.aclose()
 
     def add(self, response_id: str, *items: Any, previous: str | None = None) -> None:
         """Store a response that answers these items with `Hello`."""
@@ -92,3 +113,66 @@ async def test_a_damaged_conversation_is_not_found_and_removed(
     assert raised.value.kind == "not_found"
     assert "conv_1 is damaged" in caplog.text
     assert not stored.talks.touch(ANN, "conv_1")
+
+
+def reference(item_id: str) -> Raw:
+    return raw({"type": "item_reference", "id": item_id})
+
+
+async def test_each_response_is_read_once_however_many_of_its_items_are_referred_to(stored: Stored) -> None:
+    stored.add("resp_1", *(user(str(number)) for number in range(50)))
+    stored.add("resp_2", *({"id": f"mine-{number}", **user(str(number))} for number in range(50)))
+    await stored.aclose()
+    items = [
+        raw(user("first")),
+        *(reference(f"mine-{number}") for number in range(50)),
+        *(reference(f"msg_1_i{number}") for number in range(50)),
+        reference("msg_1_0"),
+        raw(user("last")),
+    ]
+    resolved = await stored.history.resolved(ANN, items, NO_CONTEXT)
+    assert list(resolved) == list(range(103))
+    numbers = [str(number) for number in range(50)]
+    found = [json.loads(bytes(item))["content"] for item in resolved.values()]
+    # Items that the client sent without an id are stored with a list as content.
+    found = [content if isinstance(content, str) else content[0]["text"] for content in found]
+    assert found == ["first", *numbers, *numbers, "Hello", "last"]
+    assert (stored.store.reads["responses/resp_1"], stored.store.reads["responses/resp_2"]) == (1, 1)
+
+
+async def test_other_tasks_run_while_references_are_resolved(stored: Stored) -> None:
+    stored.add("resp_1", user("one"))
+    stored.add("resp_2", user("two"))
+    others: list[str] = []
+    asyncio.get_running_loop().call_soon(others.append, "another task")
+    await stored.history.resolved(ANN, [reference("msg_1_0"), reference("msg_2_0")], NO_CONTEXT)
+    assert others == ["another task"]
+
+
+async def test_references_are_bounded_in_number_and_size(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored.add("resp_1", user("x" * 600), user("y" * 600))
+    items = [reference("msg_1_i0"), reference("msg_1_i1")]
+    monkeypatch.setattr(history, "MAX_CONTEXT", 1000)
+    assert list(await stored.history.resolved(ANN, items[:1], NO_CONTEXT)) == [0]
+    with pytest.raises(GatewayError) as raised:
+        await stored.history.resolved(ANN, items, NO_CONTEXT)
+    assert raised.value.kind == "too_large"
+    with pytest.raises(BadRequest) as refused:
+        await stored.history.resolved(ANN, [reference("msg_1_i0")] * 1001, NO_CONTEXT)
+    expected = ("`input`: expected at most 1,000 item references, got 1,001", "input")
+    assert (refused.value.message, refused.value.param) == expected
+
+
+class LongChain(tuple[str, ...]):
+    """The ids of a long chain. Searching through all of them for every item of a request would take seconds."""
+
+    __slots__ = ()
+
+    def __contains__(self, _: object) -> bool:
+        raise AssertionError("this search takes too long")
+
+
+async def test_items_of_a_long_chain_are_recognised_quickly(stored: Stored) -> None:
+    chain = LongChain(f"resp_{number}" for number in range(20))
+    items = [raw({"id": f"msg_{number}_0", **user("x")}) for number in range(10, 25)]
+    assert list(await stored.history.resolved(ANN, items, Context(chain=chain))) == [10, 11, 12, 13, 14]

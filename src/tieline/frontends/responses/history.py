@@ -5,14 +5,15 @@ chain of stored responses.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Raw
 
 from tieline.core.archive.archive import Archive
 from tieline.model.bounded_cache import BoundedCache
-from tieline.model.errors import GatewayError
+from tieline.model.errors import BadRequest, GatewayError
+from tieline.tasks import step_aside
 from tieline.wire.openai_responses.stored import (
     StoredResponse,
     is_trigger,
@@ -32,7 +33,9 @@ log = logging.getLogger("tieline")
 MAX_CHAIN = 10_000
 """Maximum number of responses in one chain."""
 MAX_CONTEXT = 64 * 1024 * 1024
-"""Maximum total size of the items of one conversation, in bytes."""
+"""Bytes of the items of one conversation."""
+MAX_REFERENCES = 1000
+"""References to stored items in one request."""
 MAX_INDEXED = 1000
 """Maximum number of input items of one response that are indexed by the ids the client gave them."""
 CACHED_CONTEXTS = 256
@@ -125,22 +128,30 @@ class ResponseHistory:
         not stored.
         """
         references = [reference_in(item, position) for position, item in enumerate(items)]
+        if (number := len(references) - references.count(None)) > MAX_REFERENCES:
+            raise BadRequest(f"`input`: expected at most {MAX_REFERENCES:,} item references, got {number:,}", "input")
         own_ids = [None if reference else item_id(item) for item, reference in zip(items, references, strict=True)]
         if not any(references) and not any(own_ids):
             return dict(enumerate(items))
-        known = {item_id(item) for item in context.items} - {None}
+        known, chain = {item_id(item) for item in context.items} - {None}, set(context.chain)
         present = set(own_ids)
         result: dict[int, Raw] = {}
+        wanted: dict[str, int] = {}
         for position, (item, reference) in enumerate(zip(items, references, strict=True)):
             identity = reference or own_ids[position]
-            if identity is not None and (identity in known or response_of(identity) in context.chain):
+            if identity is not None and (identity in known or response_of(identity) in chain):
                 continue
             if reference is None:
                 result[position] = item
             elif reference not in present:
                 present.add(reference)
-                result[position] = await self._item(owner, reference, f"input[{position}].id")
-        return result
+                wanted[reference] = position
+        found = await self._referenced(owner, wanted)
+        for reference, position in wanted.items():
+            if reference not in found:
+                raise item_not_found(reference, f"input[{position}].id")
+            result[position] = found[reference]
+        return dict(sorted(result.items()))
 
     def store(self, owner: str, stored: StoredResponse) -> bool:
         """Store a response. Return False if it is too large or has no id."""
@@ -161,14 +172,34 @@ class ResponseHistory:
         """Return whether all of these responses are stored. Mark the stored ones as used."""
         return [self._responses.touch(owner, response_id) for response_id in responses].count(False) == 0
 
-    async def _item(self, owner: str, reference: str, param: str) -> Raw:
-        indexed = await self._items.get(owner, reference)
-        for response_id in (response_of(reference), indexed.decode() if indexed is not None else None):
-            stored = await self.get(owner, response_id) if response_id is not None else None
-            for item in (*stored.output(), *stored.input_items()) if stored is not None else ():
-                if item_id(item) == reference:
-                    return item
-        raise item_not_found(reference, param)
+    async def _referenced(self, owner: str, references: Collection[str]) -> dict[str, Raw]:
+        """Return the stored items with these ids, by id. Those that are not stored are left out."""
+        found = await self._items_in(owner, {reference: response_of(reference) for reference in references})
+        indexed: dict[str, str] = {}
+        for reference in references:
+            if reference not in found and (response_id := await self._items.get(owner, reference)) is not None:
+                indexed[reference] = response_id.decode()
+        return found | await self._items_in(owner, indexed)
+
+    async def _items_in(self, owner: str, responses: Mapping[str, str]) -> dict[str, Raw]:
+        """Return items by id, given the response that contains each of them. Each response is read only once."""
+        wanted: dict[str, set[str]] = {}
+        for reference, response_id in responses.items():
+            wanted.setdefault(response_id, set()).add(reference)
+        found: dict[str, Raw] = {}
+        size = 0
+        for response_id, references in wanted.items():
+            stored = await self.get(owner, response_id)
+            if stored is None:
+                continue
+            for item in (*stored.output(), *stored.input_items()):
+                identity = item_id(item)
+                if identity in references and identity not in found:
+                    found[identity] = item.copy()  # the item as decoded refers to the whole document
+                    size += memoryview(item).nbytes
+            _check_size(size)
+            await step_aside()  # decoding a large document takes a while
+        return found
 
 
 def _has_summary(stored: StoredResponse) -> bool:
@@ -183,11 +214,20 @@ def _items(stored: StoredResponse) -> list[Raw]:
     return [item for item in stored.input if not is_trigger(item)] + output if summary is None else output[summary:]
 
 
-def _extended(context: Context, items: Sequence[Raw]) -> Context:
-    size = context.size + sum(memoryview(item).nbytes for item in items)
+def _size(items: Iterable[Raw]) -> int:
+    return sum(memoryview(item).nbytes for item in items)
+
+
+def _check_size(size: int) -> None:
+    """Raise GatewayError if the items of a conversation have more bytes than allowed."""
     if size > MAX_CONTEXT:
         limit = MAX_CONTEXT // (1024 * 1024)
         raise GatewayError("too_large", f"This conversation is larger than the {limit} MiB the gateway accepts.")
+
+
+def _extended(context: Context, items: Sequence[Raw]) -> Context:
+    size = context.size + _size(items)
+    _check_size(size)
     return context._replace(items=(*context.items, *items), size=size)
 
 
