@@ -54,6 +54,11 @@ class Stored:
         for archive in (self.responses, self.items, self.talks):
             await archive.aclose()
 
+    async def read(self, response_id: str) -> StoredResponse:
+        found = await self.history.get(ANN, response_id)
+        assert found is not None
+        return found
+
     def add(self, response_id: str, *items: Any, previous: str | None = None) -> None:
         """Store a response that answers these items with `Hello`."""
         output = [{"id": f"msg_{response_id.removeprefix('resp_')}_0", "role": "assistant", "content": "Hello"}]
@@ -176,3 +181,26 @@ async def test_items_of_a_long_chain_are_recognised_quickly(stored: Stored) -> N
     chain = LongChain(f"resp_{number}" for number in range(20))
     items = [raw({"id": f"msg_{number}_0", **user("x")}) for number in range(10, 25)]
     assert list(await stored.history.resolved(ANN, items, Context(chain=chain))) == [10, 11, 12, 13, 14]
+
+
+async def test_a_chain_that_is_too_large_is_not_read_to_its_beginning(
+    stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "MAX_CONTEXT", 2000)
+    previous = None
+    for number in range(5):
+        stored.add(f"resp_{number}", user("x" * 800), previous=previous)
+        previous = f"resp_{number}"
+    await stored.aclose()
+    with pytest.raises(GatewayError) as raised:
+        await stored.history.context(ANN, "resp_4")
+    assert raised.value.kind == "too_large"
+    assert stored.store.reads == {"responses/resp_4": 1, "responses/resp_3": 1, "responses/resp_2": 1}
+    latest = await stored.read("resp_4")
+    stored.store.reads.clear()
+    with pytest.raises(GatewayError) as raised:
+        await stored.history.input_items(ANN, latest)
+    assert raised.value.kind == "too_large"
+    assert stored.store.reads == {"responses/resp_3": 1, "responses/resp_2": 1}
+    assert len(await stored.history.input_items(ANN, await stored.read("resp_1"))) == 3
+    assert len((await stored.history.context(ANN, "resp_1")).items) == 4

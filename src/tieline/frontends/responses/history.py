@@ -86,8 +86,9 @@ class ResponseHistory:
         Mark all responses in it as used, so that the archive does not drop the beginning of an active conversation.
         Raise GatewayError if any of them is not stored or not complete.
         """
-        newer: dict[str, StoredResponse] = {}
-        context = NO_CONTEXT
+        newer: dict[str, list[Raw]] = {}
+        """The items of the responses that are read, the latest first."""
+        context, model, size = NO_CONTEXT, "", 0
         previous: str | None = response_id
         while previous is not None:
             known = self._contexts.get((owner, previous))
@@ -100,25 +101,36 @@ class ResponseHistory:
                 raise previous_not_found(response_id)
             if not found.is_complete:
                 raise previous_incomplete(previous)
-            newer[previous] = found
+            model = model if newer else found.model
+            newer[previous] = _items(found)
+            size += _size(newer[previous])
+            _check_size(size)
             previous = None if _has_summary(found) else found.previous
+            await step_aside()  # decoding a large document takes a while
         if newer:
-            items = [item for stored in reversed(newer.values()) for item in _items(stored)]
-            model, chain = newer[response_id].model, (*context.chain, *reversed(newer))
+            items = [item for part in reversed(newer.values()) for item in part]
+            chain = (*context.chain, *reversed(newer))
             context = _extended(context._replace(model=model, chain=chain), items)
         self._contexts.put((owner, response_id), context, context.size)
         return context
 
     async def input_items(self, owner: str, stored: StoredResponse) -> list[Raw]:
-        """Return all items that a response answers, with ids: its input, and the stored conversation before that."""
+        """Return the items that a response answers, with their ids: also those before it, as far as they are stored.
+
+        Raise GatewayError if they are too large together.
+        """
         parts, seen, previous = [stored.input_items()], {stored.id}, stored.previous
+        size = _size(parts[0])
         while previous is not None and previous not in seen and len(seen) < MAX_CHAIN:
             found = await self.get(owner, previous)
             if found is None:
                 break
             seen.add(previous)
-            parts.append([*found.input_items(), *found.output()])
+            parts.append([item.copy() for item in (*found.input_items(), *found.output())])
+            size += _size(parts[-1])
+            _check_size(size)
             previous = found.previous
+            await step_aside()
         return [item for part in reversed(parts) for item in part]
 
     async def resolved(self, owner: str, items: Sequence[Raw], context: Context) -> dict[int, Raw]:
@@ -208,10 +220,12 @@ def _has_summary(stored: StoredResponse) -> bool:
 
 
 def _items(stored: StoredResponse) -> list[Raw]:
-    """Return the items that a response adds to its conversation: input and output, or the output from a summary on."""
+    """Return what a response adds to its conversation, without references to the document that contains it."""
     output = stored.output()
     summary = last_summary(output)
-    return [item for item in stored.input if not is_trigger(item)] + output if summary is None else output[summary:]
+    return (
+        [item.copy() for item in stored.input if not is_trigger(item)] + output if summary is None else output[summary:]
+    )
 
 
 def _size(items: Iterable[Raw]) -> int:
