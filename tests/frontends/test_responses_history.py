@@ -204,3 +204,11 @@ async def test_a_chain_that_is_too_large_is_not_read_to_its_beginning(
     assert stored.store.reads == {"responses/resp_3": 1, "responses/resp_2": 1}
     assert len(await stored.history.input_items(ANN, await stored.read("resp_1"))) == 3
     assert len((await stored.history.context(ANN, "resp_1")).items) == 4
+
+
+async def test_items_cannot_be_found_by_very_long_ids(stored: Stored) -> None:
+    stored.add("resp_1", {"id": "x" * 128, **user("one")}, {"id": "y" * 129, **user("two")})
+    assert list(await stored.history.resolved(ANN, [reference("x" * 128)], NO_CONTEXT)) == [0]
+    with pytest.raises(GatewayError) as raised:
+        await stored.history.resolved(ANN, [reference("y" * 129)], NO_CONTEXT)
+    assert (raised.value.kind, raised.value.param) == ("not_found", "input[0].id")

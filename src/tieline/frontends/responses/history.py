@@ -37,7 +37,9 @@ MAX_CONTEXT = 64 * 1024 * 1024
 MAX_REFERENCES = 1000
 """References to stored items in one request."""
 MAX_INDEXED = 1000
-"""Maximum number of input items of one response that are indexed by the ids the client gave them."""
+"""Items of one request that can be found by ids which the client gave them."""
+MAX_INDEXED_ID = 128
+"""Characters of an id that an item can be found by."""
 CACHED_CONTEXTS = 256
 CACHED_BYTES = 16 * 1024 * 1024
 
@@ -176,7 +178,7 @@ class ResponseHistory:
         asked = {found for item in latest if (found := item_id(item)) and not self._items.touch(owner, found)}
         answered = {found for item in stored.output() if (found := item_id(item))}
         for identity in asked | answered:
-            if response_of(identity) != response_id:
+            if len(identity) <= MAX_INDEXED_ID and response_of(identity) != response_id:
                 self._items.put(owner, identity, response_id.encode())
         return True
 
