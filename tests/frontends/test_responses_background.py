@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.catalogue.serving import Backend, begins, says, serving
-from tests.frontends.responses_support import DEMO, Api, Reply, api, events_in, paused, text_of, user
+from tests.frontends.responses_support import DEMO, OTHER_KEY, Api, Reply, api, events_in, paused, text_of, user
 from tests.frontends.test_responses import texts
+from tieline.app.config import KeySettings
 from tieline.frontends.responses import background
 from tieline.sim.model import Cut, Hang, Pause
 
@@ -180,6 +181,30 @@ async def test_there_is_a_limit(client: Api, monkeypatch: pytest.MonkeyPatch) ->
     await client.post(f"{path_of(response)}/cancel")
     client.stand.script("oai", says("oai", "Hello"))
     assert (await client.create("oai", background=True, conversation=conversation)).status == 200
+
+
+async def test_one_key_cannot_take_the_background_responses_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "MAX_RUNNING_OF_OWNER", 1)
+    settings = {"keys": {"other": KeySettings(key_env="OTHER")}}
+    async with serving(env={"OTHER": OTHER_KEY}, settings=settings) as stand:
+        client = Api(stand)
+        await begun(client)
+        reply = await client.create("oai", background=True)
+        assert (reply.status, reply.headers["retry-after"]) == (429, "10")
+        assert "of this key" in reply.body["error"]["message"]
+        body = {"model": DEMO, "input": "Hi", "background": True}
+        assert (await client.post("/v1/responses", OTHER_KEY, **body)).status == 200
+
+
+async def test_a_response_that_takes_too_long_fails(client: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "MAX_DURATION", 0.1)
+    client.stand.script("oai", begins("oai", Hang()))
+    response = await client.created("oai", background=True)
+    final = (await client.follow(response["id"])).response
+    assert final["status"] == "failed"
+    assert "within the time allowed" in final["error"]["message"]
+    assert (await client.get(path_of(response))).body == final
+    await client.stand.gone("oai")
 
 
 async def test_a_request_that_cannot_be_stored_is_refused() -> None:

@@ -37,6 +37,10 @@ from tieline.wire.openai_responses.stored import StoredResponse, response_not_fo
 log = logging.getLogger("tieline")
 
 MAX_RUNNING = 32
+MAX_RUNNING_OF_OWNER = 8
+"""Per owner, so that one client cannot keep all others from creating background responses."""
+MAX_DURATION = 3600.0
+"""Seconds that a response may take."""
 MAX_LOG = 8 * 1024 * 1024
 """Maximum total size, in bytes, of the events that are kept for one response."""
 KEPT_LOGS = 64
@@ -46,6 +50,7 @@ CANCEL_TIMEOUT = 10.0
 """Maximum number of seconds to wait for a cancelled response to end."""
 
 _CANCELLED = Failed(kind="cancelled", status=499, message="The response was cancelled.")
+_TOO_LONG = Failed(kind="timeout", status=504, message="The response was not complete within the time allowed.")
 _LOST = Failed(kind="internal", status=500, message="The gateway was restarted while this response was being created.")
 
 
@@ -189,9 +194,11 @@ class BackgroundResponses:
         return await self._history.remove(owner, response_id)
 
     def _begun(self, creation: Creation) -> RunningResponse:
-        """Register and store a new response. Raise GatewayError if too many are being created or it is too large."""
-        if len(self._running) >= MAX_RUNNING:
-            message = f"{MAX_RUNNING} background responses are being created; try again when some have ended."
+        """Register and store a response. Raise GatewayError if there are too many, or if it is too large."""
+        owned = sum(owner == creation.owner for owner, _ in self._running)
+        if owned >= MAX_RUNNING_OF_OWNER or len(self._running) >= MAX_RUNNING:
+            whose = "of this key " if owned >= MAX_RUNNING_OF_OWNER and creation.owner else ""
+            message = f"Too many background responses {whose}are being created; try again when some have ended."
             raise GatewayError("rate_limited", message, retry_after=10)
         self._gateway.named(creation.request)  # raises if there is no model
         snapshot = with_status(begun_response(wire.ResponseWriter(creation.options).keep_alive()), "queued")
@@ -210,12 +217,17 @@ class BackgroundResponses:
         running.snapshot = with_status(running.snapshot, "in_progress")
         try:
             request = replace(creation.request, stream=True)
-            async with aclosing(await self._creator.open(creation, request, client)) as leg:
+            async with (
+                asyncio.timeout(MAX_DURATION),
+                aclosing(await self._creator.open(creation, request, client)) as leg,
+            ):
                 async for batch in leg:
                     events = events_in(writer.write_all(batch))
                     if writer.response:
                         self._finish(running, creation, writer.response)
                     running.add(events)
+        except TimeoutError:
+            self._break_off(running, creation, writer, _TOO_LONG)
         except asyncio.CancelledError:
             self._break_off(running, creation, writer, _CANCELLED if running.is_cancelled else STOPPING)
         except Exception:
