@@ -229,6 +229,33 @@ async def test_a_mistake_in_a_continuation_is_named_by_its_place_in_the_request(
     assert "`input[1].content`" in message
 
 
+async def test_the_values_of_the_whole_conversation_are_limited(client: Api) -> None:
+    many = [user("x")] * 20_000  # each has three JSON values
+    first = await client.created(input=many)
+    assert (await client.create(previous_response_id=first["id"])).status == 200
+    reply = await client.create(input=many, previous_response_id=first["id"])
+    assert reply.error[:2] == (413, "too_many_values")
+
+
+async def test_the_history_of_a_request_counts_against_the_memory_for_all_requests(
+    client: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conversation = (await client.post("/v1/conversations", items=[user("x" * 6000)])).body["id"]
+    budget, pause = client.stand.app.asgi._bodies, Pause()
+    monkeypatch.setattr(budget, "_limit", 10_000)
+    client.stand.script("oai", paused("oai", pause))
+    first = await client.created(input="x" * 6000)
+    running = asyncio.create_task(client.stream("oai", previous_response_id=first["id"]))
+    await client.stand.arrival("oai")
+    for fields in ({"previous_response_id": first["id"]}, {"conversation": conversation}):
+        reply = await client.create(**fields)
+        assert (reply.status, reply.headers["retry-after"]) == (503, "5")
+    pause.set()
+    assert text_of((await running).response) == "Hello"
+    assert (await client.create(conversation=conversation)).status == 200
+    assert budget.reserved == 0
+
+
 # ── References to items ──────────────────────────────────────────────────────────────────────────
 
 

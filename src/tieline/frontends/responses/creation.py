@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from tieline.core.history.token_estimate import estimate
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.leg import LegClient
+from tieline.frontends.bodies import COUNT_ABOVE, check_values
 from tieline.frontends.profiles import Profile
 from tieline.frontends.relay import ServedLeg
 from tieline.frontends.responses.compacting import CompactingLeg
@@ -172,13 +173,7 @@ class ResponseCreator:
                 if error.kind != "not_found":  # an item that the request refers to
                     raise
         if request is None:
-            resolved = await self._history.resolved(owner, create.items(), context)
-            items = tuple(resolved.values())
-            try:
-                body = create.completed((*context.items, *items), context.model)
-                request = wire.parse_request(body, self._gateway.conversations)
-            except BadRequest as error:
-                raise error_in_request(error, len(context.items), tuple(resolved)) from error
+            request, items = await self._completed(owner, create, context)
         with suppress(GatewayError):  # the gateway raises it again
             request = self._gateway.named(request)
         options = self._options(create, request, profile)
@@ -190,6 +185,18 @@ class ResponseCreator:
         if options.arguments == "incremental" and request.tools:
             request = replace(request, incremental_calls=True)
         return Creation(owner, create, request, options, context, items)
+
+    async def _completed(self, owner: str, create: CreateRequest, context: Context) -> tuple[Request, Sequence[Raw]]:
+        """Return a request with its whole history, and its new items."""
+        resolved = await self._history.resolved(owner, create.items(), context)
+        items = tuple(resolved.values())
+        body = create.completed((*context.items, *items), context.model)
+        if len(body) > COUNT_ABOVE:
+            await check_values([body])  # what the client sent was checked, but not its history
+        try:
+            return wire.parse_request(body, self._gateway.conversations), items
+        except BadRequest as error:
+            raise error_in_request(error, len(context.items), tuple(resolved)) from error
 
     async def _context(self, owner: str, create: CreateRequest, contexts: Mapping[str, Context]) -> Context:
         if create.previous is None:

@@ -6,14 +6,14 @@ from functools import partial
 from msgspec.structs import replace
 
 from tieline.core.legs.gateway import Gateway
-from tieline.frontends.http import Exchange
+from tieline.frontends.http import RETRY_AFTER, Exchange
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import ClientProtocol, Relay, Writer, client_of, selecting
 from tieline.frontends.responses.background import BackgroundResponses
 from tieline.frontends.responses.creation import Creation, ResponseCreator
 from tieline.frontends.responses.history import ResponseHistory
 from tieline.frontends.responses.requests import Owners, nothing_there, page_of, path_below, query_of
-from tieline.model.errors import BadRequest
+from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Reply
 from tieline.wire import openai_responses as wire
 from tieline.wire.openai_responses.stored import (
@@ -113,8 +113,14 @@ class ResponsesFrontend:
         return self._profiles.common or self._profiles.of(exchange)
 
     async def _prepared(self, exchange: Exchange, body: bytes, *, claims: bool = True) -> Creation:
+        """Return the request with its history, which counts against the budget for all bodies, like its body."""
         profile = self._profile(exchange)
-        return await self._creator.prepare(self._owners.of(exchange), body, profile, claims=claims)
+        creation = await self._creator.prepare(self._owners.of(exchange), body, profile, claims=claims)
+        if creation.context.size and not exchange.hold(creation.context.size):
+            self._creator.release(creation)
+            message = "The requests in progress hold too much memory together; try again in a moment."
+            raise GatewayError("overloaded", message, retry_after=RETRY_AFTER)
+        return creation
 
     async def _serve(
         self,
