@@ -379,15 +379,27 @@ class Exchange:
 
         Bytes that are still held when the endpoint returns are released then.
         """
-        self.reserved += change
         if change < 0:
-            self._bodies.release(-change)
+            self.release(-change)
             return True
         try:
-            self._bodies.reserve(change)
+            self.reserve(change)
         except GatewayError:
             return False
         return True
+
+    def reserve(self, size: int) -> None:
+        """Count more bytes against the budget of all clients. Raise GatewayError if they exceed it.
+
+        The bytes count even then, until `release` is called or the endpoint returns.
+        """
+        self.reserved += size
+        self._bodies.reserve(size)
+
+    def release(self, size: int) -> None:
+        """Count fewer bytes against the budget."""
+        self.reserved -= size
+        self._bodies.release(size)
 
 
 Endpoint = Callable[[Exchange], Awaitable[None]]

@@ -6,7 +6,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from tieline.core.legs.gateway import Gateway
-from tieline.frontends.http import RETRY_AFTER, Exchange
+from tieline.frontends.http import Exchange
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import ClientProtocol, Relay, Writer, client_of, selecting
 from tieline.frontends.responses.background import BackgroundResponses
@@ -116,10 +116,11 @@ class ResponsesFrontend:
         """Return the request with its history, which counts against the budget for all bodies, like its body."""
         profile = self._profile(exchange)
         creation = await self._creator.prepare(self._owners.of(exchange), body, profile, claims=claims)
-        if creation.context.size and not exchange.hold(creation.context.size):
+        try:
+            exchange.reserve(creation.context.size)
+        except GatewayError:
             self._creator.release(creation)
-            message = "The requests in progress hold too much memory together; try again in a moment."
-            raise GatewayError("overloaded", message, retry_after=RETRY_AFTER)
+            raise
         return creation
 
     async def _serve(

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from tieline.core.legs.leg import INTERNAL_ERROR
 from tieline.frontends.bodies import COUNT_ABOVE, check_values
 from tieline.frontends.guard import Guard
-from tieline.frontends.http import RETRY_AFTER, Exchange, WebSocket
+from tieline.frontends.http import Exchange, WebSocket
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import STOPPING, client_of, selecting
 from tieline.frontends.responses.creation import Creation, ResponseCreator, StoringWriter, context_after
@@ -198,10 +198,11 @@ class _Session:
         lane = self._lanes.get(stream_id) or self._new_lane(stream_id)
         if sum(len(other.waiting) for other in self._lanes.values()) >= MAX_WAITING:
             raise _limit(f"more than {MAX_WAITING} requests wait on this connection")
-        if not self._exchange.hold(len(message)):
-            self._exchange.hold(-len(message))
-            message_text = "The requests in progress hold too much memory together; try again in a moment."
-            raise GatewayError("overloaded", message_text, retry_after=RETRY_AFTER)
+        try:
+            self._exchange.reserve(len(message))
+        except GatewayError:
+            self._exchange.release(len(message))
+            raise
         lane.waiting.append(message)
         if lane.task is None:
             lane.task = self._tasks.create_task(self._work(lane), name="responses lane")
@@ -224,7 +225,7 @@ class _Session:
                 try:
                     await self._answer(lane, message)
                 finally:
-                    self._exchange.hold(-len(message))
+                    self._exchange.release(len(message))
         finally:
             lane.task = None
 
