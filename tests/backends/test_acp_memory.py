@@ -241,8 +241,8 @@ async def test_what_cannot_be_read_is_forgotten_with_one_line(
     with caplog.at_level(logging.INFO, "tieline"):
         reply, _ = await life.ask("two", talk.messages)
     assert told(reply) == ["one", "two"]
-    assert [record.getMessage() for record in caplog.records if "cannot be read" in record.getMessage()] == [
-        "2 stored agent sessions cannot be read and were removed"
+    assert [record.getMessage() for record in caplog.records if "could not be read" in record.getMessage()] == [
+        "removed 2 stored agent sessions that could not be read"
     ]
     assert {"a", "b"}.isdisjoint(await store.read(SHELF))
 

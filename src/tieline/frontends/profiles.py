@@ -82,7 +82,7 @@ class Profiles:
         if is_editor:
             found = found.completed_by(self._editor)
         named = exchange.client_key
-        if named is not None and named.name and found.key is None:
+        if found.tools and found.key is None and named is not None and named.name:
             found = found._replace(tools=None)  # any client can send the user agent of another
         by_key = Profile(tools=named is not None and named.tools)
         return found.completed_by(self._default).completed_by(by_key)

@@ -196,10 +196,7 @@ class CursorRun:
         return None
 
     def wake(self) -> list[Event]:
-        """Report that nothing arrived for `wake_after` seconds, and return the last events of the leg.
-
-        Depending on the state, the batch of calls, the turn or the error page then counts as complete.
-        """
+        """Report that nothing arrived for `wake_after` seconds. Return the last events of the leg, if that ends it."""
         if self._state is RunState.CALLS_MADE:
             self._end_leg(StopReason.TOOL_USE)
         elif self._state is RunState.UNFRAMED:
@@ -219,10 +216,7 @@ class CursorRun:
         return self.pull()
 
     def rescue(self) -> list[Event]:
-        """End the leg with an answer that was stored but not streamed, and return its last events.
-
-        If there is no such answer, do nothing and return no events.
-        """
+        """End the leg with an answer that was stored but not streamed, if there is one. Return its last events."""
         return self.finish(StopReason.END_TURN) if self._restore() else []
 
     def _restore(self) -> bool:
@@ -324,10 +318,7 @@ class CursorRun:
         self._reply(self._queries.reply_to_plan(text))
 
     def answer_query(self, query_id: int, answer: Answer | None) -> list[Event]:
-        """Send a person's answer to a query, and return new events of the leg.
-
-        If `answer` is None or contains no decision, a refusal is sent.
-        """
+        """Send a person's answer to a query, or a refusal if it contains no decision. Return new events of the leg."""
         reply, undecided = self._queries.decided(query_id, answer)
         if not self.ended:
             if undecided:
@@ -386,10 +377,7 @@ class CursorRun:
         return self.pull()
 
     def _receive_unframed(self, data: bytes) -> None:
-        """Process bytes that are not frames.
-
-        If the response starts with such bytes, collect them, because they may be an error page.
-        """
+        """Process bytes that are not frames. Collect them at the start of a response: it may be an error page."""
         if self.progress or not self._in_leg:  # Seen in transcripts/cursor/garbage_mid_run.dialogue
             self._close(read_strays(b""))
             return
