@@ -37,7 +37,7 @@ BACKLOG = 4096
 MOST_FILES = 65536
 _KEPT_MEMORY = 4 << 20
 DRAIN = 1
-"""Seconds that open requests have to finish after the gateway is told to stop."""
+"""Seconds that open requests have to finish after the gateway was asked to stop."""
 CLOSING = 0.8
 """Seconds that agents, connections and pending writes have to finish after open requests have ended."""
 
