@@ -580,3 +580,14 @@ def test_many_deltas_in_one_read_keep_their_texts_whatever_they_contain() -> Non
         events = [one for batch in batches for one in batch]
         assert [one.text for one in events if isinstance(one, PartDelta)] == texts
         assert b"".join(source.text for batch in batches if (source := source_of(batch)) is not None) == stream
+
+
+def test_half_of_an_emoji_at_the_end_of_a_part_is_replaced() -> None:
+    part = b'{"type":"output_text","text":"Hi \\ud83d","annotations":[]}'
+    place = b'"item_id":"msg_1","output_index":0,"content_index":0'
+    stream = sse(created(), item("added", 0, **message("")))
+    stream += b'data: {"type":"response.content_part.done",%b,"part":%b}\n\n' % (place, part)
+    stream += sse(item("done", 0, **message("")), ended())
+    reader = ResponseReader()
+    events = [*reader.feed(stream), *reader.close()]
+    assert parts(events) == [Text(text="Hi \ufffd")]

@@ -162,8 +162,8 @@ class ResponseReader(StreamReader):
         elif kind in _TEXTS:
             self._items.fill(self._place(event), _section(_TEXTS[kind], event), _whole_text(event), event.name)
         elif kind in ("response.content_part.added", "response.content_part.done"):
-            if isinstance(event.part, dict):
-                part = self._decode(_PART, encode(event.part))
+            if bytes(event.part).startswith(b"{"):
+                part = self._decode(_PART, bytes(event.part))
                 self._items.fill_part(self._place(event), event.content_index or 0, part)
         elif kind in ("response.output_item.added", "response.output_item.done") and event.item is not ABSENT:
             self._infer_start()

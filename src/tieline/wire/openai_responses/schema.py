@@ -258,7 +258,7 @@ class StreamEvent(Shape):
     arguments: str | dict[str, Raw] | list[Raw] | None = None
     input: str | None = None
     name: str | None = None
-    part: Any = None
+    part: Raw = ABSENT
     item: Raw = ABSENT
     response: ResponseShape | None = None
     error: Any = None
