@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.each import each
 from tieline.wire.shared import schemas
-from tieline.wire.shared.schemas import MAX_INLINED, SchemaFitter, Style, fit_schema
+from tieline.wire.shared.schemas import MAX_INLINED, Style, fit_schema
 
 STYLES: tuple[Style, ...] = ("anthropic", "openai")
 EMPTY = {"type": "object", "properties": {}}
@@ -271,25 +271,6 @@ def test_a_schema_of_thousands_of_levels_raises_nothing() -> None:
 def test_notes_are_few_however_much_is_wrong() -> None:
     schema = of(**{f"p{number}": {"$ref": f"#/nowhere/{number}"} for number in range(500)})
     assert len(notes(schema)) <= schemas.MAX_NOTES
-
-
-def test_a_fitter_converts_the_same_schema_once() -> None:
-    fitter = SchemaFitter("openai")
-    first = fitter.fit(b'{"type":"object","title":"once"}')
-    again = fitter.fit(bytes(bytearray(b'{"type":"object","title":"once"}')))
-    assert again is first
-    assert again == fit_schema(b'{"type":"object","title":"once"}', "openai")
-
-
-def test_the_cache_of_a_fitter_is_bounded() -> None:
-    fitter = SchemaFitter("openai", max_entries=3, max_bytes=16 << 10)
-    titled = [b'{"type":"object","properties":{},"title":"%d"}' % number for number in range(10)]
-    first = [fitter.fit(schema) for schema in titled]
-    assert all(fitter.fit(schema) is fitted for schema, fitted in zip(titled[7:], first[7:], strict=True))
-    assert fitter.fit(titled[0]) is not first[0]
-    large = b'{"type":"object","properties":{},"title":"%s"}' % (b"x" * (1 << 10))
-    assert fitter.fit(large) == fitter.fit(large)
-    assert fitter.fit(large) is not fitter.fit(large)
 
 
 leaves = st.none() | st.booleans() | st.integers() | st.sampled_from(["object", "string", "1", "x", "#/definitions/a"])

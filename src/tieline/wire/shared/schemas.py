@@ -16,7 +16,6 @@ from urllib.parse import unquote
 
 import msgspec
 
-from tieline.model.bounded_cache import BoundedCache
 from tieline.model.request import EMPTY_SCHEMA, ToolSpec
 from tieline.wire.shared.json import decode_any, encode
 
@@ -26,8 +25,6 @@ Schema = dict[str, Any]
 FREEFORM_SCHEMA = b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}'
 """The schema of the function that replaces a freeform tool on upstreams without freeform tools."""
 
-MAX_ENTRIES = 4096
-MAX_BYTES = 16 << 20
 MAX_INLINED = 256 << 10
 """Maximum number of bytes that inlined references may add to one schema."""
 MAX_REFS = 12
@@ -52,24 +49,6 @@ _KEPT_ABOVE = ("$schema", "$defs", "title", "description")
 
 FittedSchema = tuple[bytes, tuple[str, ...]]
 """The converted schema and notes about the changes."""
-
-
-class SchemaFitter:
-    """Converts schemas for one style of upstream. Results are cached, because every request contains all tools."""
-
-    def __init__(self, style: Style, *, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> None:
-        self._style: Style = style
-        self._cache: BoundedCache[bytes, FittedSchema] = BoundedCache(
-            max_entries, max_weight=max_bytes, max_each=max_bytes // 16
-        )
-
-    def fit(self, schema: bytes) -> FittedSchema:
-        """Convert a schema, unless the result is cached. Return the new schema and notes about the changes."""
-        fitted = self._cache.get(schema)
-        if fitted is None:
-            fitted = fit_schema(schema, self._style)
-            self._cache.put(schema, fitted, len(schema) + len(fitted[0]))
-        return fitted
 
 
 def fit_schema(schema: bytes, style: Style) -> FittedSchema:

@@ -1,4 +1,4 @@
-"""Typed refusals for each kind of exec. The turn continues after a refusal, and the model is told the reason."""
+"""Typed refusals for each kind of exec. The turn continues after a refusal, and the model receives the reason."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
