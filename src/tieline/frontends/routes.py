@@ -49,6 +49,7 @@ def build_http_app(
     openai, anthropic_ = openai_chat.render_error, anthropic.render_error
     front = Route(hello.serve, openai, keyed=False)
     health = Route(status.health, openai, keyed=False)
+    identity = Route(status.identify, openai, keyed=False)
     alive = Route(status.health, openai, keyed=False, public=True)
     models = ModelsFrontend(gateway, API_TYPES)
     routes = {
@@ -62,7 +63,7 @@ def build_http_app(
         **editor_routes(chat, ModelsFrontend(gateway, EDITOR_API_TYPES)),
         "/": {"GET": front, "HEAD": front},
         "/v1": {"GET": health, "HEAD": health},  # clients probe their base URL
-        "/api/hello": {"GET": health, "HEAD": health},
+        "/api/hello": {"GET": identity, "HEAD": identity},
         "/healthz": {"GET": alive, "HEAD": alive},
         "/metrics": {"GET": Route(status.metrics, openai)},
         "/api/inbox": {"GET": Route(inbox.list, plain)},

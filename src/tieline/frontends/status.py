@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from tieline import __version__
 from tieline.core.legs.gateway import Gateway
 from tieline.frontends.guard import Guard
 from tieline.frontends.http import TEXT, Exchange, address
@@ -30,6 +31,10 @@ class StatusFrontend:
     async def health(self, exchange: Exchange) -> None:
         """Respond with status 200, which shows that the gateway is running."""
         await exchange.respond(200, b'{"status":"ok"}')
+
+    async def identify(self, exchange: Exchange) -> None:
+        """Respond with the name and version of the service, so that other programs can recognise the gateway."""
+        await exchange.respond(200, b'{"status":"ok","service":"tieline","version":"%s"}' % __version__.encode())
 
     async def metrics(self, exchange: Exchange) -> None:
         """Respond with all metrics in the Prometheus text format."""
