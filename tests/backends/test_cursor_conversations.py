@@ -7,7 +7,7 @@ import pytest
 
 from tests.cases import asks
 from tieline.backends.cursor import conversations as module
-from tieline.backends.cursor.conversations import Conversations, ConversationState, CursorConversation
+from tieline.backends.cursor.conversations import ConversationState, CursorConversation, CursorConversations
 from tieline.model.content import Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.wire.cursor.stored_state import Blobs
 
@@ -15,9 +15,9 @@ ME = "me"
 FIRST = "How is the weather?"
 
 
-def made(**given: Any) -> Conversations:
+def made(**given: Any) -> CursorConversations:
     numbers, keys = count(1), count(1)
-    return Conversations(lambda: f"id_{next(numbers)}", mint_key=lambda: f"key_{next(keys)}", **given)
+    return CursorConversations(lambda: f"id_{next(numbers)}", mint_key=lambda: f"key_{next(keys)}", **given)
 
 
 def history(*said: str | Message) -> tuple[Message, ...]:
@@ -28,7 +28,9 @@ def says(*parts: Part | str) -> Message:
     return Message(role="assistant", parts=tuple(Text(text=part) if isinstance(part, str) else part for part in parts))
 
 
-def turn(known: Conversations, messages: tuple[Message, ...], reply: Message, owner: str = ME) -> CursorConversation:
+def turn(
+    known: CursorConversations, messages: tuple[Message, ...], reply: Message, owner: str = ME
+) -> CursorConversation:
     """A whole turn that ends with this reply."""
     conversation = known.open(messages, owner)
     known.close(conversation, (*messages, reply), owner)
@@ -63,7 +65,7 @@ def test_the_same_history_of_another_account_is_another_conversation() -> None:
 
 
 def test_another_process_gives_another_id() -> None:
-    one, other = made(), Conversations(lambda: "another id")
+    one, other = made(), CursorConversations(lambda: "another id")
     first = turn(one, history(FIRST), says("Sunny."))
     turn(other, history("Else."), says("Sunny."))
     assert other.open(history(FIRST, says("Sunny."), "Oh."), ME).id != first.id
@@ -173,7 +175,7 @@ class Run:
         self.is_given_up = True
 
 
-def waits(known: Conversations, word: str) -> Run:
+def waits(known: CursorConversations, word: str) -> Run:
     run = Run()
     known.wait(turn(known, history(word), says("Shall I?")), run)
     return run

@@ -26,7 +26,7 @@ from tests.cases import asks
 from tests.grammar import check
 from tests.wire.dialogues import received
 from tieline.backends.cursor.account import Account
-from tieline.backends.cursor.conversations import Conversations
+from tieline.backends.cursor.conversations import CursorConversations
 from tieline.backends.cursor.login import AuthApi
 from tieline.backends.cursor.pipes import AttemptIds, Pipe, StreamRefused, Transport
 from tieline.backends.cursor.run import LOST, LiveRun, LiveRunState
@@ -66,7 +66,7 @@ class Bench:
             mint_call=lambda: f"call_{next(calls)}",
             mint_id=lambda: f"id_{next(ids)}",
             mint_leg=lambda: f"leg_{next(legs)}",
-            conversations=Conversations(lambda: f"conversation_{next(ids)}"),
+            conversations=CursorConversations(lambda: f"conversation_{next(ids)}"),
             tasks=self._tasks,
             settings=RunSettings(send_blobs=True),
             machine_info=MachineInfo(),

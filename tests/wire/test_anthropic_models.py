@@ -10,7 +10,7 @@ from anthropic.types.beta import BetaModelInfo
 from tests.each import each
 from tieline.model.errors import BadRequest
 from tieline.model.ports import ModelInfo
-from tieline.wire.anthropic.models import Page, parse_page, read_models, render_model, render_models
+from tieline.wire.anthropic.models import ModelPage, parse_page, read_models, render_model, render_models
 
 YES, NO = {"supported": True}, {"supported": False}
 DEEP = ModelInfo(
@@ -79,20 +79,20 @@ def test_the_official_sdk_accepts_every_row(info: ModelInfo) -> None:
 
 MODELS = {name: ModelInfo(id=name) for name in ("a", "b", "c", "d")}
 PAGES = [
-    (Page(), ["a", "b", "c", "d"], False),
-    (Page(limit=4), ["a", "b", "c", "d"], False),
-    (Page(limit=3), ["a", "b", "c"], True),
-    (Page(limit=2, after_id="b"), ["c", "d"], False),
-    (Page(limit=1, after_id="b"), ["c"], True),
-    (Page(after_id="d"), [], False),
-    (Page(limit=2, before_id="d"), ["b", "c"], True),
-    (Page(limit=2, before_id="c"), ["a", "b"], False),
-    (Page(before_id="a"), [], False),
+    (ModelPage(), ["a", "b", "c", "d"], False),
+    (ModelPage(limit=4), ["a", "b", "c", "d"], False),
+    (ModelPage(limit=3), ["a", "b", "c"], True),
+    (ModelPage(limit=2, after_id="b"), ["c", "d"], False),
+    (ModelPage(limit=1, after_id="b"), ["c"], True),
+    (ModelPage(after_id="d"), [], False),
+    (ModelPage(limit=2, before_id="d"), ["b", "c"], True),
+    (ModelPage(limit=2, before_id="c"), ["a", "b"], False),
+    (ModelPage(before_id="a"), [], False),
 ]
 
 
 @each(("page", "names", "has_more"), PAGES)
-def test_a_page_contains_the_models_next_to_its_cursor(page: Page, names: list[str], has_more: bool) -> None:
+def test_a_page_contains_the_models_next_to_its_cursor(page: ModelPage, names: list[str], has_more: bool) -> None:
     listed = json.loads(render_models(MODELS, page))
     assert [row["id"] for row in listed.pop("data")] == names
     ends = (names[0], names[-1]) if names else (None, None)
@@ -100,8 +100,8 @@ def test_a_page_contains_the_models_next_to_its_cursor(page: Page, names: list[s
 
 
 def test_a_query_is_parsed() -> None:
-    assert parse_page({"limit": ["20"], "after_id": ["up/x"], "beta": ["true"]}) == Page(limit=20, after_id="up/x")
-    assert parse_page({"before_id": ["b"]}) == Page(limit=1000, before_id="b")
+    assert parse_page({"limit": ["20"], "after_id": ["up/x"], "beta": ["true"]}) == ModelPage(limit=20, after_id="up/x")
+    assert parse_page({"before_id": ["b"]}) == ModelPage(limit=1000, before_id="b")
 
 
 @each("limit", ["0", "1001", "-1", "many", "1e3", "٣", "9" * 5000])
@@ -115,9 +115,9 @@ def test_a_page_has_one_cursor_and_it_must_be_listed() -> None:
     with pytest.raises(BadRequest, match="only one of"):
         parse_page({"after_id": ["a"], "before_id": ["c"]})
     with pytest.raises(BadRequest, match="`after_id`: there is no model `z`"):
-        render_models(MODELS, Page(after_id="z"))
+        render_models(MODELS, ModelPage(after_id="z"))
     with pytest.raises(BadRequest, match="`before_id`: there is no model `z`"):
-        render_models(MODELS, Page(before_id="z"))
+        render_models(MODELS, ModelPage(before_id="z"))
 
 
 # ── Upstreams ────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from tests.wire.coding_clients import CLAUDE_CODE, CODEX, OPENCODE, PI
 from tests.wire.exec_running import HERE, asked, call, execs_for, result, shown, told
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.wire.cursor.execs.shell_results import CHUNK, KILLED, read
-from tieline.wire.cursor.execs.shell_results import CommandOutcome as Outcome
+from tieline.wire.cursor.execs.shell_results import ShellOutcome as Outcome
 
 COMMAND = {"command": "make", "working_directory": HERE, "timeout": 10_000}
 ASKED = {"command": "make", "workingDirectory": HERE}

@@ -28,8 +28,8 @@ from tieline.wire.cursor.run.states import (
     IllegalTransition,
     RunEvent,
     RunState,
-    TurnEvent,
-    TurnState,
+    ServiceTurnEvent,
+    ServiceTurnState,
 )
 
 TEST = re.compile(r"def (test_\w+)")
@@ -37,7 +37,7 @@ Table = Mapping[Any, Mapping[Any, Any]]
 
 TABLES: dict[str, tuple[Table, type[Enum], type[Enum], Enum, set[Enum]]] = {
     "run": (RUN_TRANSITIONS, RunState, RunEvent, RunState.NO_LEG, set(ENDED)),
-    "turn": (TURN_TRANSITIONS, TurnState, TurnEvent, TurnState.OPEN, {TurnState.ENDED}),
+    "turn": (TURN_TRANSITIONS, ServiceTurnState, ServiceTurnEvent, ServiceTurnState.OPEN, {ServiceTurnState.ENDED}),
     "attempt": (ATTEMPT_TRANSITIONS, AttemptState, AttemptEvent, AttemptState.OPENING, {AttemptState.CLOSED}),
     "leg": (LEG_TRANSITIONS, LegPhase, LegEvent, LegPhase.NEW, {LegPhase.FINISHED, LegPhase.FAILED}),
     "live run": (LIVE_RUN_TRANSITIONS, LiveRunState, LiveRunEvent, LiveRunState.NEW, {LiveRunState.CLOSED}),
@@ -91,7 +91,7 @@ def test_calls_and_good_ends_of_the_service_are_allowed_wherever_frames_are_read
 
 def test_the_turn_takes_every_event_in_every_state() -> None:
     for row in TURN_TRANSITIONS.values():
-        assert set(row) == set(TurnEvent)
+        assert set(row) == set(ServiceTurnEvent)
 
 
 def test_the_dialogues_go_through_every_state_of_a_run() -> None:

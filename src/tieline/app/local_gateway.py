@@ -44,7 +44,7 @@ class _Hello(Value):
     service: str = ""
 
 
-class _EmbeddedServer(GatewayServer):
+class _BackgroundServer(GatewayServer):
     """A server that leaves the handling of signals to the command that runs it."""
 
     @contextlib.contextmanager
@@ -112,7 +112,7 @@ async def _run(config: Config, env: Mapping[str, str], source: Path | None) -> A
         stack.callback(listener.close)
         app = build(config, env, source=source)
         stack.push_async_callback(close, app)
-        server = _EmbeddedServer(server_config(app))
+        server = _BackgroundServer(server_config(app))
         serving = app.tasks.start(server.serve_on(listener), "server")
         try:
             yield LocalGateway(address(config, listener.getsockname()[1]), keys[0], is_started=True)

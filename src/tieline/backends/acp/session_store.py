@@ -43,7 +43,7 @@ class StoredHistory(Value):
     torn: bool = False
 
 
-class StoredSession(Value):
+class StoredAgentSession(Value):
     """The stored document for one session."""
 
     agent: str
@@ -58,7 +58,7 @@ class StoredSession(Value):
     """The names of the session's MCP servers."""
 
 
-_read = msgspec.json.Decoder(StoredSession).decode
+_read = msgspec.json.Decoder(StoredAgentSession).decode
 _write = msgspec.json.Encoder().encode
 
 
@@ -121,8 +121,8 @@ class SessionStore:
             await asyncio.wait([self._writing])
         await self._store.aclose()
 
-    def _parsed(self, documents: Mapping[str, bytes]) -> dict[str, StoredSession]:
-        stored: dict[str, StoredSession] = {}
+    def _parsed(self, documents: Mapping[str, bytes]) -> dict[str, StoredAgentSession]:
+        stored: dict[str, StoredAgentSession] = {}
         for key, document in documents.items():
             try:
                 stored[key] = _read(document)
@@ -133,7 +133,7 @@ class SessionStore:
             log.warning("removed %d stored agent sessions that could not be read", number)
         return stored
 
-    def _session(self, key: str, stored: StoredSession) -> AgentSession:
+    def _session(self, key: str, stored: StoredAgentSession) -> AgentSession:
         session = AgentSession(stored.agent, RequestKind(frozenset(stored.system), stored.tools), _place(stored))
         session.name = stored.session
         session.histories = tuple(SeenHistory(tuple(map(_item, past.items)), past.torn) for past in stored.histories)
@@ -165,8 +165,8 @@ class SessionStore:
         finally:
             self._writing = None
 
-    def _stored(self, session: AgentSession) -> StoredSession:
-        return StoredSession(
+    def _stored(self, session: AgentSession) -> StoredAgentSession:
+        return StoredAgentSession(
             agent=session.spec_id,
             session=session.name,
             folder=session.process_key.workplace.folder,
@@ -181,11 +181,11 @@ class SessionStore:
         )
 
 
-def _place(stored: StoredSession) -> Workplace:
+def _place(stored: StoredAgentSession) -> Workplace:
     return Workplace(folder=stored.folder, servers=stored.servers)
 
 
-def _document(stored: StoredSession) -> bytes | None:
+def _document(stored: StoredAgentSession) -> bytes | None:
     """Encode a session. Return None if its history is too long or its id cannot be encoded."""
     if sum(len(past.items) for past in stored.histories) > MAX_ITEMS:
         return None

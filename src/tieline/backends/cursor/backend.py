@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from tieline.backends.cursor.account import Account
-from tieline.backends.cursor.conversations import Conversations
+from tieline.backends.cursor.conversations import CursorConversations
 from tieline.backends.cursor.pipes import AttemptIds, Http1Pipe, Http2Pipe, Pipe, Transport
 from tieline.backends.cursor.run import LiveRun
 from tieline.backends.cursor.run_services import RunServices
@@ -89,7 +89,7 @@ class CursorBackend:
         self._config_task: asyncio.Task[GatewayError | None] | None = None
         self._known: dict[str, CursorModel] = {}
         self._known_at: float | None = None
-        self._conversations = Conversations(mint_id, wait_for=options.park_for)
+        self._conversations = CursorConversations(mint_id, wait_for=options.park_for)
         self._service = RunServices(
             name=name,
             account=account,

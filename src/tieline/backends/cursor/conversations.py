@@ -58,7 +58,7 @@ class CursorConversation:
     timer: asyncio.TimerHandle | None = None
 
 
-class Conversations:
+class CursorConversations:
     """The conversations of one backend."""
 
     def __init__(

@@ -67,7 +67,7 @@ class LiveRunState(Enum):
     LOST = "lost"
     """The attempt has ended. The next leg will replay the history."""
     AWAITING_REPLY = "awaiting reply"
-    """The turn ended with a plan. `Conversations` keeps the run until the user's next message."""
+    """The turn ended with a plan. `CursorConversations` keeps the run until the user's next message."""
     CLOSED = "closed"
 
 

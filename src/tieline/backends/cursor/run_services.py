@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from tieline.backends.cursor.account import Account
-from tieline.backends.cursor.conversations import Conversations
+from tieline.backends.cursor.conversations import CursorConversations
 from tieline.backends.cursor.pipes import AttemptIds, Pipe, Transport
 from tieline.backends.cursor.recovery import Recovery
 from tieline.tasks import Tasks
@@ -28,7 +28,7 @@ class RunServices:
     mint_call: Callable[[], str]
     mint_id: Callable[[], str]
     mint_leg: Callable[[], str]
-    conversations: Conversations
+    conversations: CursorConversations
     clock: Callable[[], float]
     tasks: Tasks
     settings: RunSettings

@@ -6,7 +6,7 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from tieline.backends.http_api.other_requests import ForwardedAnswer, forward
+from tieline.backends.http_api.other_requests import UpstreamAnswer, forward
 from tieline.backends.http_api.replay import ReplayBackend
 from tieline.backends.http_api.upstream import Codec, Upstream
 from tieline.model.bounded_cache import BoundedCache
@@ -102,6 +102,6 @@ class OpenAIBackend(ReplayBackend):
             return self._responses
         return self._upstream
 
-    async def forward(self, endpoint: str, content_type: str, body: bytes) -> ForwardedAnswer:
+    async def forward(self, endpoint: str, content_type: str, body: bytes) -> UpstreamAnswer:
         own = tuple(header for header in self._upstream.codec.headers if header[0] != "content-type")
         return await forward(self._upstream, f"{self._base}/{endpoint}", (("content-type", content_type), *own), body)

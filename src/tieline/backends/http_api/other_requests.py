@@ -39,7 +39,7 @@ async def list_models(upstream: Upstream, path: str) -> list[ModelInfo]:
         raise GatewayError("upstream", message) from error
 
 
-class ForwardedAnswer:
+class UpstreamAnswer:
     """An answer that is passed to the client without being parsed."""
 
     __slots__ = ("_name", "_response", "content_type", "headers")
@@ -62,7 +62,7 @@ class ForwardedAnswer:
         self._response.close()
 
 
-async def forward(upstream: Upstream, path: str, headers: Headers, body: bytes) -> ForwardedAnswer:
+async def forward(upstream: Upstream, path: str, headers: Headers, body: bytes) -> UpstreamAnswer:
     """Post a body unchanged and return the answer. Raise GatewayError if all attempts fail."""
     attempts = 0
     while True:
@@ -72,7 +72,7 @@ async def forward(upstream: Upstream, path: str, headers: Headers, body: bytes) 
             if response.status in REDIRECTS:
                 response = await follow(upstream, response, "POST", path, headers, body)
             if 200 <= response.status < 300:
-                return ForwardedAnswer(upstream, response)
+                return UpstreamAnswer(upstream, response)
             try:
                 failed = error_response(upstream, response, await response.read(ERROR_LIMIT))
             finally:

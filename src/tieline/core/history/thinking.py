@@ -46,7 +46,7 @@ MAX_ALIKE = 32
 """Maximum number of replies remembered for the same call id."""
 
 
-class _Entry(NamedTuple):
+class _RememberedThinking(NamedTuple):
     backend: str
     parts: tuple[Thinking, ...]
     calls: frozenset[Hashable]
@@ -65,7 +65,9 @@ class ThinkingMemory:
     """A bounded memory of thinking and provider state; the least recently used entries are dropped first."""
 
     def __init__(self, max_entries: int = MAX_ENTRIES, max_characters: int = MAX_CHARACTERS) -> None:
-        self._by_key: BoundedCache[Hashable, tuple[_Entry, ...]] = BoundedCache(max_entries, max_weight=max_characters)
+        self._by_key: BoundedCache[Hashable, tuple[_RememberedThinking, ...]] = BoundedCache(
+            max_entries, max_weight=max_characters
+        )
         self._restored_messages: BoundedCache[int, tuple[Message, Message]] = BoundedCache(
             MAX_ENTRIES, max_weight=MAX_RESTORED, max_each=MAX_RESTORED // 16
         )
@@ -86,7 +88,7 @@ class ThinkingMemory:
         size = sum(len(part.text) + len(part.signature or "") for part in thinking)
         size += sum(len(text) for some in (state, *states.values()) for text in some.values())
         calls = frozenset(map(_fingerprint, made))
-        entry = _Entry(backend, thinking, calls, size, state, states)
+        entry = _RememberedThinking(backend, thinking, calls, size, state, states)
         for key in (
             *_keys(parts, _last_user_text_hash(history)),
             *(("signature", hash(part.signature)) for part in thinking if part.signature),
@@ -127,7 +129,9 @@ class ThinkingMemory:
         self._restored_messages.put(id(origin), (origin, restored), weight(origin) + weight(restored))
         return restored
 
-    def _with_thinking(self, backend: str, parts: tuple[Part, ...], own: _Entry | None) -> tuple[Part, ...]:
+    def _with_thinking(
+        self, backend: str, parts: tuple[Part, ...], own: _RememberedThinking | None
+    ) -> tuple[Part, ...]:
         """Return the parts with this backend's thinking restored, and without signatures of other backends.
 
         `own` is the entry of this backend for the reply, if there is one.
@@ -139,7 +143,7 @@ class ThinkingMemory:
             return parts
         return (*own.parts, *(part for part in parts if not isinstance(part, Thinking)))
 
-    def _entries_of(self, parts: Sequence[Part], user_text_hash: int) -> Sequence[_Entry]:
+    def _entries_of(self, parts: Sequence[Part], user_text_hash: int) -> Sequence[_RememberedThinking]:
         """Return the entries for the reply with these parts, whichever backend they came from."""
         for key in _keys(parts, user_text_hash):
             known = self._by_key.get(key) or ()
@@ -162,17 +166,17 @@ class ThinkingMemory:
         return next((own for own in entries[-1].parts if own.signature == part.signature), part)
 
 
-def _with_call_states(parts: tuple[Part, ...], own: _Entry | None) -> tuple[Part, ...]:
+def _with_call_states(parts: tuple[Part, ...], own: _RememberedThinking | None) -> tuple[Part, ...]:
     """Return the parts with the state of each call replaced by that in `own`, or removed if `own` is None."""
     return tuple(_with_call_state(part, own) if type(part) is ToolCall else part for part in parts)
 
 
-def _with_call_state(call: ToolCall, own: _Entry | None) -> ToolCall:
+def _with_call_state(call: ToolCall, own: _RememberedThinking | None) -> ToolCall:
     state = NO_META if own is None else own.states.get(call.id, NO_META)
     return call if state_of(call.meta) == state else replace(call, meta=with_state(call.meta, state))
 
 
-def _with_reply_state(meta: Meta, own: _Entry | None) -> Meta:
+def _with_reply_state(meta: Meta, own: _RememberedThinking | None) -> Meta:
     state = NO_META if own is None else own.state
     return meta if state_of(meta) == state else with_state(meta, state)
 

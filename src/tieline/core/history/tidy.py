@@ -185,7 +185,7 @@ class _History:
         return replace(message, parts=tuple(parts))
 
 
-class _Slot:
+class _CallSlot:
     """A call and its result. `result` is None until the result is found."""
 
     __slots__ = ("call", "result")
@@ -200,8 +200,8 @@ class _Calls:
 
     def __init__(self, history: _History, message: Message) -> None:
         self.history = history
-        self.slots: list[_Slot] = []
-        self.by_id: dict[str, list[_Slot]] = {}
+        self.slots: list[_CallSlot] = []
+        self.by_id: dict[str, list[_CallSlot]] = {}
         self.made: set[tuple[str, str, str]] = set()
         parts = [part for part in map(self._kept, message.parts) if part is not None]
         changed = any(new is not old for new, old in zip(parts, message.parts, strict=False))
@@ -216,7 +216,7 @@ class _Calls:
             self.history.note(f"a duplicate of the call {part.id} was removed")
             return None
         self.made.add(made)
-        slot = _Slot(self._renamed(part))
+        slot = _CallSlot(self._renamed(part))
         self.by_id.setdefault(part.id, []).append(slot)
         self.slots.append(slot)
         return slot.call
@@ -268,7 +268,7 @@ class _Calls:
         """Return one result for each call, in the order of the calls. A missing result is replaced by an error."""
         return tuple(self._result(slot) for slot in self.slots)
 
-    def _result(self, slot: _Slot) -> ToolResult:
+    def _result(self, slot: _CallSlot) -> ToolResult:
         call, result = slot.call, slot.result
         if result is None:
             self.history.note(f"the call {call.id} had no result")

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs
 from tieline.frontends.guard import Guard
 from tieline.frontends.http import Exchange
 from tieline.model.errors import BadRequest, GatewayError
-from tieline.wire.openai_responses.stored import Page
+from tieline.wire.openai_responses.stored import ListPage
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
@@ -47,7 +47,7 @@ def number_in(exchange: Exchange, name: str, default: int, low: int, high: int) 
     return int(text)
 
 
-def page_of(exchange: Exchange, *, newest_first: bool = True) -> Page:
+def page_of(exchange: Exchange, *, newest_first: bool = True) -> ListPage:
     """Return which page of a list a request asks for. `newest_first` is the default order.
 
     Raise BadRequest if a query parameter is invalid.
@@ -57,7 +57,7 @@ def page_of(exchange: Exchange, *, newest_first: bool = True) -> Page:
     if order not in ("asc", "desc"):
         raise BadRequest(f"`order`: expected asc or desc, got '{order[:MAX_SHOWN]}'", "order")
     limit = number_in(exchange, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
-    return Page(limit=limit, newest_first=order == "desc", after=query.get("after", [None])[-1])
+    return ListPage(limit=limit, newest_first=order == "desc", after=query.get("after", [None])[-1])
 
 
 def path_below(exchange: Exchange, collection: str) -> list[str]:

@@ -354,13 +354,13 @@ class TokenUsage(AcpShape):
     cached_write_tokens: int | None = None
 
 
-class TokenCount(Struct):
+class TokenTotals(Struct):
     input_tokens: int = 0
     output_tokens: int = 0
 
 
 class Quota(Struct):
-    token_count: TokenCount | None = None
+    token_count: TokenTotals | None = None
 
 
 class PromptMeta(Struct):

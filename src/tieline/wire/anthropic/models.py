@@ -18,7 +18,7 @@ _STAGES = ("lifecycle", "line", "deprecated_at", "retires_at")
 _LEVELS = ("low", "medium", "high", "xhigh", "max")
 
 
-class Page(Value):
+class ModelPage(Value):
     """The part of the model list that a client requested: at most `limit` models, just before or after a given one."""
 
     limit: int = LARGEST_PAGE
@@ -27,7 +27,7 @@ class Page(Value):
     before_id: str | None = None
 
 
-def parse_page(query: Mapping[str, Sequence[str]]) -> Page:
+def parse_page(query: Mapping[str, Sequence[str]]) -> ModelPage:
     """Parse the query of `GET /v1/models`. Raise BadRequest if it is invalid."""
     given = {name: query[name][-1] for name in ("limit", "after_id", "before_id") if name in query}
     size = given.get("limit", str(LARGEST_PAGE))
@@ -35,12 +35,12 @@ def parse_page(query: Mapping[str, Sequence[str]]) -> Page:
         raise BadRequest(f"`limit`: expected a number from 1 to {LARGEST_PAGE}", "limit")
     if "after_id" in given and "before_id" in given:
         raise BadRequest("`before_id`: expected only one of `after_id` and `before_id`", "before_id")
-    return Page(limit=int(size), after_id=given.get("after_id"), before_id=given.get("before_id"))
+    return ModelPage(limit=int(size), after_id=given.get("after_id"), before_id=given.get("before_id"))
 
 
-def render_models(models: Mapping[str, ModelInfo], page: Page | None = None) -> bytes:
+def render_models(models: Mapping[str, ModelInfo], page: ModelPage | None = None) -> bytes:
     """Return the response body for `GET /v1/models`. Raise BadRequest if `page` names a model not in `models`."""
-    names, has_more = _cut(list(models), page or Page())
+    names, has_more = _cut(list(models), page or ModelPage())
     return encode(
         {
             "data": [_item(name, models[name]) for name in names],
@@ -51,7 +51,7 @@ def render_models(models: Mapping[str, ModelInfo], page: Page | None = None) -> 
     )
 
 
-def _cut(names: list[str], page: Page) -> tuple[list[str], bool]:
+def _cut(names: list[str], page: ModelPage) -> tuple[list[str], bool]:
     """Return the names on a page, and whether more names follow in the direction in which the client pages."""
     if page.before_id is not None:
         before = names[: _index(names, page.before_id, "before_id")]

@@ -7,10 +7,10 @@ it is decoded again with AnyRequestShape.
 
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta, Raw
 
 from tieline.wire.shared.blocks import Content
+from tieline.wire.shared.shapes import FileRef, ImageUrl, Shape
 
 PROTOCOL = "openai_chat"
 
@@ -20,22 +20,7 @@ STATE_FIELDS = ("reasoning_details", "thinking_blocks", "extra_content")
 ABSENT = Raw()
 
 
-class Shape(msgspec.Struct, kw_only=True, gc=False):
-    """The base class of all shapes. Shapes are short-lived and never part of a reference cycle, so `gc` is False."""
-
-
 # ── Requests ─────────────────────────────────────────────────────────────────────────────────────
-
-
-class ImageUrl(Shape):
-    url: str | None = None
-    detail: str | None = None
-
-
-class FileRef(Shape):
-    file_data: str | None = None
-    file_id: str | None = None
-    filename: str | None = None
 
 
 class PartShape(Shape):

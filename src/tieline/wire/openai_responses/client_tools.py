@@ -18,7 +18,7 @@ _TEXT = {"type": "string"}
 _TIMEOUT = {"type": "integer", "description": "The timeout in milliseconds."}
 
 
-class ClientTool(NamedTuple):
+class ClientToolType(NamedTuple):
     """The description of one type of tool, and the form of its call and output items."""
 
     call: str
@@ -56,8 +56,8 @@ def _unchanged(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-CLIENT_TOOLS: dict[str, ClientTool] = {
-    "local_shell": ClientTool(
+CLIENT_TOOLS: dict[str, ClientToolType] = {
+    "local_shell": ClientToolType(
         call="local_shell_call",
         output="local_shell_call_output",
         prefix="lsh_",
@@ -74,7 +74,7 @@ CLIENT_TOOLS: dict[str, ClientTool] = {
         ),
         complete=_exec,
     ),
-    "shell": ClientTool(
+    "shell": ClientToolType(
         call="shell_call",
         output="shell_call_output",
         prefix="sh_",
@@ -90,7 +90,7 @@ CLIENT_TOOLS: dict[str, ClientTool] = {
         ),
         complete=_commands,
     ),
-    "apply_patch": ClientTool(
+    "apply_patch": ClientToolType(
         call="apply_patch_call",
         output="apply_patch_call_output",
         prefix="apc_",
@@ -114,7 +114,7 @@ CLIENT_TOOLS: dict[str, ClientTool] = {
         ),
         complete=_unchanged,
     ),
-    "tool_search": ClientTool(
+    "tool_search": ClientToolType(
         call="tool_search_call",
         output="tool_search_output",
         prefix="tsc_",

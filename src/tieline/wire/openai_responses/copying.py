@@ -14,8 +14,9 @@ from tieline.model.content import Part, Text, ToolCall
 from tieline.model.events import Event, Failed, Finished, PartDelta, PartEnd, PartStart, Started, Usage
 from tieline.model.source import AnswerSource
 from tieline.wire.openai_responses.dialect import Options
-from tieline.wire.openai_responses.schema import ABSENT, Shape
+from tieline.wire.openai_responses.schema import ABSENT
 from tieline.wire.shared.json import encode
+from tieline.wire.shared.shapes import Shape
 from tieline.wire.shared.sources import with_model
 
 _STATE = frozenset(["status", "completed_at", "error", "incomplete_details", "output", "usage"])

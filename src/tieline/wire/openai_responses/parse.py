@@ -23,7 +23,7 @@ from tieline.wire.openai_responses.schema import (
     FormatShape,
     ReasoningShape,
     RequestShape,
-    TextShape,
+    TextOptionsShape,
 )
 from tieline.wire.shared.blocks import read_system
 from tieline.wire.shared.conversations import MIN_CACHED_BODY, ConversationCache, cached
@@ -38,7 +38,7 @@ _decode_known = msgspec.json.Decoder(RequestShape).decode
 _ANY_REQUEST = msgspec.json.Decoder(AnyRequestShape)
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
-_TEXT = msgspec.json.Decoder(TextShape)
+_TEXT = msgspec.json.Decoder(TextOptionsShape)
 _REASONING = msgspec.json.Decoder(ReasoningShape)
 _KNOWN = frozenset(RequestShape.__struct_fields__)
 _EFFORTS: frozenset[Any] = frozenset(get_args(Effort))

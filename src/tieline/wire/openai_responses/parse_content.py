@@ -10,10 +10,11 @@ import msgspec
 from msgspec import Raw
 
 from tieline.model.content import NO_META, File, Foreign, Image, Meta, Part, Text
-from tieline.wire.openai_responses.schema import PROTOCOL, Content, FileRef, PartShape
+from tieline.wire.openai_responses.schema import PROTOCOL, Content, PartShape
 from tieline.wire.shared.blocks import BLOCKS, read_block
 from tieline.wire.shared.fields import bad, checked_base64, data_url, json_text
 from tieline.wire.shared.json import encode, parse
+from tieline.wire.shared.shapes import FileRef
 from tieline.wire.shared.unsupported import placed
 
 _PART = msgspec.json.Decoder(PartShape)

@@ -22,14 +22,14 @@ ENVELOPE = "tieline1."
 _OPENAI = "openai:"
 
 
-class _Envelope(msgspec.Struct, omit_defaults=True):
+class _ReasoningEnvelope(msgspec.Struct, omit_defaults=True):
     s: str | None = None
     """The signature."""
     r: bool = False
     """Whether the thinking is redacted."""
 
 
-_ENVELOPE = msgspec.json.Decoder(_Envelope)
+_ENVELOPE = msgspec.json.Decoder(_ReasoningEnvelope)
 
 
 def pack(item_id: str, encrypted_content: str) -> str:
@@ -49,7 +49,7 @@ def envelope(thinking: Thinking) -> str | None:
     """Return an envelope with the signature of the thinking; None if the thinking has no signature."""
     if not thinking.signature:
         return None
-    text = encode(_Envelope(thinking.signature, thinking.redacted))
+    text = encode(_ReasoningEnvelope(thinking.signature, thinking.redacted))
     return ENVELOPE + urlsafe_b64encode(text).decode()
 
 
@@ -96,8 +96,8 @@ def _meta(item_id: str | None, texts: Sequence[str]) -> Meta:
     return {PROTOCOL: own} if own else NO_META
 
 
-def _opened(encrypted_content: str) -> _Envelope:
+def _opened(encrypted_content: str) -> _ReasoningEnvelope:
     try:
         return _ENVELOPE.decode(urlsafe_b64decode(encrypted_content.removeprefix(ENVELOPE)))
     except (Base64Error, ValueError):
-        return _Envelope()
+        return _ReasoningEnvelope()

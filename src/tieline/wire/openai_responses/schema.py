@@ -7,30 +7,16 @@ it is decoded again with AnyRequestShape.
 
 from typing import Any
 
-import msgspec
 from msgspec import Raw
+
+from tieline.wire.shared.shapes import FileRef, ImageUrl, Shape
 
 PROTOCOL = "openai_responses"
 
 ABSENT = Raw()
 
 
-class Shape(msgspec.Struct, kw_only=True, gc=False):
-    """The base class of all shapes. Shapes are short-lived and never part of a reference cycle, so `gc` is False."""
-
-
 # ── Items: the same in the input and in the output ───────────────────────────────────────────────
-
-
-class ImageUrl(Shape):
-    url: str | None = None
-    detail: str | None = None
-
-
-class FileRef(Shape):
-    file_data: str | None = None
-    file_id: str | None = None
-    filename: str | None = None
 
 
 Content = str | list[Raw] | dict[str, Raw] | float | int | bool | None
@@ -134,7 +120,7 @@ class FormatShape(Shape):
     strict: bool | None = None
 
 
-class TextShape(Shape):
+class TextOptionsShape(Shape):
     format: FormatShape | None = None
 
 

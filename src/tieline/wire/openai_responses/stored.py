@@ -350,7 +350,7 @@ def with_failure(response: bytes, failed: Failed) -> bytes:
 # ── Bodies of answers ────────────────────────────────────────────────────────────────────────────
 
 
-class Page(msgspec.Struct):
+class ListPage(msgspec.Struct):
     """The part of a list that a client requests."""
 
     limit: int = 20
@@ -358,7 +358,7 @@ class Page(msgspec.Struct):
     after: str | None = None
 
 
-def render_items(items: Sequence[Raw], page: Page) -> bytes:
+def render_items(items: Sequence[Raw], page: ListPage) -> bytes:
     """Return the response body with one page of a list of items."""
     ordered = list(reversed(items)) if page.newest_first else list(items)
     if page.after is not None:

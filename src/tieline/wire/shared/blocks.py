@@ -9,6 +9,7 @@ from msgspec import Raw
 from tieline.model.content import NO_META, File, Image, Message, Meta, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.wire.shared.fields import bad, checked_base64, json_text
 from tieline.wire.shared.json import parse
+from tieline.wire.shared.shapes import Shape
 
 Content = str | list[Raw] | dict[str, Raw] | float | int | bool | None
 ReadResult = Callable[[Content, str], tuple[Text | Image | File, ...]]
@@ -17,12 +18,12 @@ ReadResult = Callable[[Content, str], tuple[Text | Image | File, ...]]
 _NULL = Raw(b"null")
 
 
-class _Shape(msgspec.Struct, kw_only=True, gc=False):
+class _AnthropicShape(Shape, kw_only=True):
     type: str | None = None
     cache_control: dict[str, Any] | None = None
 
 
-class SourceShape(_Shape):
+class SourceShape(_AnthropicShape):
     """The source of an image or a document."""
 
     media_type: str | None = None
@@ -30,7 +31,7 @@ class SourceShape(_Shape):
     url: str | None = None
 
 
-class BlockShape(_Shape):
+class BlockShape(_AnthropicShape):
     """A content block of any type."""
 
     source: SourceShape | None = None
@@ -46,7 +47,7 @@ class BlockShape(_Shape):
     data: str | None = None
 
 
-class TextShape(_Shape):
+class TextShape(_AnthropicShape):
     """A block of a system prompt."""
 
     text: str
@@ -126,5 +127,5 @@ BLOCKS = frozenset(_KINDS)
 """The types of content blocks that only Anthropic's API has."""
 
 
-def _meta(shape: _Shape) -> Meta:
+def _meta(shape: _AnthropicShape) -> Meta:
     return NO_META if shape.cache_control is None else {"cache_control": shape.cache_control}

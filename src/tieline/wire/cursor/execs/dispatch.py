@@ -136,7 +136,7 @@ class ExecDispatcher:
             return ()
         waiting = self._waiting_execs[call_id]
         millis = self._millis(waiting)
-        ran = shell_results.CommandOutcome("", ending="aborted")
+        ran = shell_results.ShellOutcome("", ending="aborted")
         match waiting.kind:
             case "shell_stream_args":
                 asked = shell_results.ShellCommand(waiting.args.command, waiting.args.working_directory, millis)

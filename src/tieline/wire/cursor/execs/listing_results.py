@@ -33,7 +33,7 @@ _LONG = re.compile(r"(?P<kind>[bcdlps-])[rwxsStT-]{9}\S?\s+\d+\s+\S+\s+\S+\s+[\d
 _SIZE = re.compile(r"\s+(?:\(|- )?\d[\d.,]* ?(?:[KMGT]i?B|B|bytes|items?|files?|lines?)\b[^/]{0,60}$", re.IGNORECASE)
 
 
-class _Entry(NamedTuple):
+class _ListingEntry(NamedTuple):
     indent: int
     name: str
     is_directory: bool | None = None
@@ -64,7 +64,7 @@ def tree(text: str, path: str, ignore: Sequence[str] = ()) -> LsDirectoryTreeNod
     return _written(root, path.rstrip("/") or path, ignore, is_root=True)
 
 
-def _entries(text: str) -> Iterator[_Entry]:
+def _entries(text: str) -> Iterator[_ListingEntry]:
     wrapped = _ENTRIES.search(text)
     found = _from_json(text)
     if found is not None:
@@ -77,11 +77,11 @@ def _entries(text: str) -> Iterator[_Entry]:
                 yield entry
 
 
-def _entry(line: str) -> _Entry:
+def _entry(line: str) -> _ListingEntry:
     """Parse one line of a listing."""
     if found := _LONG.match(line):
         name = found["name"].split(" -> ")[0]
-        return _Entry(0, name, found["kind"] == "d")
+        return _ListingEntry(0, name, found["kind"] == "d")
     if found := _DRAWN.match(line):
         return _named(len(found["indent"]) + 4, found["name"])
     if found := _MARKED.match(line):
@@ -92,12 +92,12 @@ def _entry(line: str) -> _Entry:
     return _named(len(line) - len(line.lstrip()), line.strip())
 
 
-def _named(indent: int, name: str) -> _Entry:
+def _named(indent: int, name: str) -> _ListingEntry:
     name = _SIZE.sub("", name.strip()).replace("\\", "/")
-    return _Entry(indent, name, True if name.endswith("/") else None)
+    return _ListingEntry(indent, name, True if name.endswith("/") else None)
 
 
-def _from_json(text: str) -> list[_Entry] | None:
+def _from_json(text: str) -> list[_ListingEntry] | None:
     if not text.lstrip().startswith(("[", "{")):
         return None
     try:
@@ -106,14 +106,14 @@ def _from_json(text: str) -> list[_Entry] | None:
         return None
     if not isinstance(value, dict):
         return [entry for item in value for entry in _from_item(item)] if isinstance(value, list) else None
-    found = [_Entry(0, name, True) for name in value.get("directories") or () if isinstance(name, str)]
+    found = [_ListingEntry(0, name, True) for name in value.get("directories") or () if isinstance(name, str)]
     for key in ("entries", "files", "items", "children", "contents"):
         items = value.get(key)
         found += [entry for item in items for entry in _from_item(item)] if isinstance(items, list) else []
     return found or None
 
 
-def _from_item(item: Any) -> Iterator[_Entry]:
+def _from_item(item: Any) -> Iterator[_ListingEntry]:
     if isinstance(item, str):
         yield _named(0, item)
     elif isinstance(item, dict):
@@ -124,14 +124,14 @@ def _from_item(item: Any) -> Iterator[_Entry]:
             yield _named(0, name)._replace(is_directory=True if kind.startswith("dir") or True in flags else None)
 
 
-def _is_top(entry: _Entry, path: str) -> bool:
+def _is_top(entry: _ListingEntry, path: str) -> bool:
     """Return whether an entry is the listed directory itself. Some listings begin with it."""
     return entry.name.rstrip("/") in (path.rstrip("/"), ".") or (
         entry.name.startswith("/") and entry.name.endswith("/") and path.endswith(entry.name.rstrip("/"))
     )
 
 
-def _grow(root: _Directory, entries: Sequence[_Entry], path: str) -> None:
+def _grow(root: _Directory, entries: Sequence[_ListingEntry], path: str) -> None:
     """Add the entries to the tree. An entry belongs to the last directory above it that is less indented."""
     above: list[tuple[int, int, _Directory]] = []
     for at, entry in enumerate(entries):

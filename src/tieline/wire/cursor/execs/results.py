@@ -63,7 +63,7 @@ def typed(done: FinishedExec) -> Sequence[Message]:
 # ── Commands ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _ran(done: FinishedExec) -> shell_results.CommandOutcome:
+def _ran(done: FinishedExec) -> shell_results.ShellOutcome:
     """Parse the outcome of a command from the first part of the result. Later parts contain the user's text."""
     texts = [part_text(part) or "" for part in done.result.content] or [""]
     ran = shell_results.read(texts[0])

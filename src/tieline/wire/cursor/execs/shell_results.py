@@ -24,7 +24,7 @@ KILLED = 0xFFFFFFFF
 _POLICY = kinds.SandboxPolicy(type=kinds.SandboxPolicy.TYPE_INSECURE_NONE)
 
 
-class CommandOutcome(NamedTuple):
+class ShellOutcome(NamedTuple):
     """The outcome of a command.
 
     `code` is the exit code, or None if unknown. `session` is the client's name for a command that is still running in
@@ -96,7 +96,7 @@ _RUNNING = re.compile(
 )
 
 
-def read(text: str) -> CommandOutcome:
+def read(text: str) -> ShellOutcome:
     """Parse the outcome of a command from the text that the client returned."""
     ran = _from_answers(text) or _from_json(text) or _from_labels(text) or _from_tags(text) or _from_lines(text)
     if _SILENCE.fullmatch(ran.stdout):
@@ -104,7 +104,7 @@ def read(text: str) -> CommandOutcome:
     return ran
 
 
-def _from_answers(text: str) -> CommandOutcome | None:
+def _from_answers(text: str) -> ShellOutcome | None:
     """Parse the combined output of several commands. The exit code is 1 if any of them failed.
 
     Return None if the text is not such an output.
@@ -116,7 +116,7 @@ def _from_answers(text: str) -> CommandOutcome | None:
     return read("\n".join(answer.result for answer in found))._replace(code=code)
 
 
-def _from_json(text: str) -> CommandOutcome | None:
+def _from_json(text: str) -> ShellOutcome | None:
     """Parse JSON that clearly describes the outcome.
 
     Return None for any other text, because the command may have printed it.
@@ -136,15 +136,15 @@ def _from_json(text: str) -> CommandOutcome | None:
     if not texts or (code is None and len(texts) < 2) or not (facts.keys() & _SURE or facts.keys() <= _KNOWN):
         return None
     is_late = facts.get("timed_out") is True or facts.get("timedOut") is True
-    ran = CommandOutcome(texts.get("stdout", texts.get("output", "")), texts.get("stderr", ""), code)
+    ran = ShellOutcome(texts.get("stdout", texts.get("output", "")), texts.get("stderr", ""), code)
     return ran._replace(ending="timeout") if is_late else ran
 
 
-def _from_labels(text: str) -> CommandOutcome | None:
+def _from_labels(text: str) -> ShellOutcome | None:
     head = _HEAD.match(text)
     if head:
         code = re.search(r"(?:exit code:?|exited with code) (-?\d{1,10})", head[0], re.IGNORECASE)
-        return _with_ending(CommandOutcome(text[head.end() :], code=int(code[1]) if code else None), head[0])
+        return _with_ending(ShellOutcome(text[head.end() :], code=int(code[1]) if code else None), head[0])
     begin = re.match(r"(?:Output|Stdout): ", text) or re.match(
         r"Command: (?:[^\n]*\n){1,200}?(?:Output|Stdout): ", text
     )
@@ -154,11 +154,11 @@ def _from_labels(text: str) -> CommandOutcome | None:
     body, _, error = text[begin.end() : foot.start()].partition("\nError: ")
     stdout, _, stderr = body.partition("\nStderr: ")
     stderr = "\n".join(filter(None, (_unless_none(stderr), _unless_none(error))))
-    ran = CommandOutcome(_unless_none(stdout), stderr, _number(foot["code"]))
+    ran = ShellOutcome(_unless_none(stdout), stderr, _number(foot["code"]))
     return ran._replace(code=KILLED) if ran.code is None and _unless_none(foot["signal"]) else ran
 
 
-def _from_tags(text: str) -> CommandOutcome | None:
+def _from_tags(text: str) -> ShellOutcome | None:
     begin = text.lstrip()[:16]
     if not begin.startswith(tuple(f"<{tag}>" for tag in _TAGS)):
         return None
@@ -166,10 +166,10 @@ def _from_tags(text: str) -> CommandOutcome | None:
     if sections.keys() <= {"output", "stderr"}:
         return None
     code = _number(sections.get("exit_code", sections.get("returncode")))
-    return CommandOutcome(sections.get("stdout", sections.get("output", "")), sections.get("stderr", ""), code)
+    return ShellOutcome(sections.get("stdout", sections.get("output", "")), sections.get("stderr", ""), code)
 
 
-def _from_lines(text: str) -> CommandOutcome:
+def _from_lines(text: str) -> ShellOutcome:
     """Parse plain output. A line before or after it, or notes in tags at its end, may describe the outcome."""
     text, notes = _without(text, "bash_metadata")
     ran = _between_lines(text)
@@ -178,18 +178,18 @@ def _from_lines(text: str) -> CommandOutcome:
     return _with_notes(ran, notes) if notes else ran
 
 
-def _between_lines(text: str) -> CommandOutcome:
+def _between_lines(text: str) -> ShellOutcome:
     """Parse the exit code in the first or last line of the output, and remove that line."""
     text, stderr = _without(text, "stderr")
     if first := _FIRST.match(text):
-        return CommandOutcome(text[first.end() :], stderr, int(first["code"]))
+        return ShellOutcome(text[first.end() :], stderr, int(first["code"]))
     if last := _LAST.search(text, max(0, len(text) - 300)):
-        return CommandOutcome(text[: last.start()], stderr, int(last["code"]))
+        return ShellOutcome(text[: last.start()], stderr, int(last["code"]))
     executed = _EXECUTED.match(text)
-    return CommandOutcome(text[executed.end() :] if executed else text, stderr)
+    return ShellOutcome(text[executed.end() :] if executed else text, stderr)
 
 
-def _with_notes(ran: CommandOutcome, notes: str) -> CommandOutcome:
+def _with_notes(ran: ShellOutcome, notes: str) -> ShellOutcome:
     """Set the exit code from the client's notes. Notes that cannot be parsed stay in the output for the model."""
     if code := _NOTED_CODE.search(notes):
         ran = ran._replace(code=int(code["code"]))
@@ -200,7 +200,7 @@ def _with_notes(ran: CommandOutcome, notes: str) -> CommandOutcome:
     return ran._replace(stdout="\n".join([ran.stdout, "", "<bash_metadata>", *kept, "</bash_metadata>"]))
 
 
-def _with_ending(ran: CommandOutcome, words: str) -> CommandOutcome:
+def _with_ending(ran: ShellOutcome, words: str) -> ShellOutcome:
     running = _RUNNING.search(words)
     if running:
         return ran._replace(ending="running", session=next(filter(None, running.groups())))
@@ -246,7 +246,7 @@ class ShellCommand(NamedTuple):
 
 
 def result(
-    asked: ShellCommand, ran: CommandOutcome, *, shell_id: int = 0, interleaved: bool = False
+    asked: ShellCommand, ran: ShellOutcome, *, shell_id: int = 0, interleaved: bool = False
 ) -> kinds.ShellResult:
     """Return the typed result of a command.
 
@@ -284,7 +284,7 @@ def spawn_error(asked: ShellCommand, error: str) -> kinds.ShellResult:
     return kinds.ShellResult(spawn_error=failed, sandbox_policy=_POLICY)
 
 
-def stream(asked: ShellCommand, ran: CommandOutcome, *, shell_id: int = 0) -> list[kinds.ShellStream]:
+def stream(asked: ShellCommand, ran: ShellOutcome, *, shell_id: int = 0) -> list[kinds.ShellStream]:
     """Return the result of a command as stream events. `shell_id` identifies a command that is still running."""
     events = [kinds.ShellStream(start=kinds.ShellStreamStart(sandbox_policy=_POLICY))]
     events += [kinds.ShellStream(stdout=kinds.ShellStreamStdout(data=data)) for data in _chunks(ran.stdout)]
@@ -304,10 +304,10 @@ def stream(asked: ShellCommand, ran: CommandOutcome, *, shell_id: int = 0) -> li
 def rejected(asked: ShellCommand, reason: str) -> list[kinds.ShellStream]:
     """Return the stream events for a command that was refused."""
     refusal = kinds.ShellRejected(command=asked.command, working_directory=asked.directory, reason=reason)
-    return [kinds.ShellStream(rejected=refusal), kinds.ShellStream(exit=_exit(asked, CommandOutcome("", code=1)))]
+    return [kinds.ShellStream(rejected=refusal), kinds.ShellStream(exit=_exit(asked, ShellOutcome("", code=1)))]
 
 
-def _exit(asked: ShellCommand, ran: CommandOutcome) -> kinds.ShellStreamExit:
+def _exit(asked: ShellCommand, ran: ShellOutcome) -> kinds.ShellStreamExit:
     end = kinds.ShellStreamExit(
         code=(ran.code or 0) & KILLED, cwd=asked.directory, local_execution_time_ms=asked.millis
     )
@@ -316,7 +316,7 @@ def _exit(asked: ShellCommand, ran: CommandOutcome) -> kinds.ShellStreamExit:
     return end
 
 
-def _abort_reason(ran: CommandOutcome) -> shared.ShellAbortReason:
+def _abort_reason(ran: ShellOutcome) -> shared.ShellAbortReason:
     return shared.SHELL_ABORT_REASON_TIMEOUT if ran.ending == "timeout" else shared.SHELL_ABORT_REASON_USER_ABORT
 
 

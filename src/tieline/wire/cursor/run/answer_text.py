@@ -172,12 +172,12 @@ class _Piece(msgspec.Struct):
     text: str = ""
 
 
-class _Message(msgspec.Struct):
+class _AnswerMessage(msgspec.Struct):
     role: str = ""
     content: str | list[_Piece] = ""
 
 
-_MESSAGE = msgspec.json.Decoder(_Message)
+_MESSAGE = msgspec.json.Decoder(_AnswerMessage)
 
 
 class StoredAnswers:

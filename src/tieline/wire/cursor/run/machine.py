@@ -45,8 +45,8 @@ from tieline.wire.cursor.run.states import (
     TURN_TRANSITIONS,
     RunEvent,
     RunState,
-    TurnEvent,
-    TurnState,
+    ServiceTurnEvent,
+    ServiceTurnState,
 )
 from tieline.wire.cursor.run.updates import UpdateReader
 from tieline.wire.cursor.stored_state import Blobs, LastCheckpoint, blob_reply, stored_reply
@@ -89,7 +89,7 @@ class CursorRun:
         self.progress = 0
         """The number of messages received, not counting heartbeats."""
         self._state = RunState.NO_LEG
-        self._turn = TurnState.OPEN
+        self._turn = ServiceTurnState.OPEN
         self._ending: Finished | Failed | None = None
         """The ending of the run, if the run ended while no leg was open; otherwise None."""
         self._checkpoint = LastCheckpoint()
@@ -123,7 +123,7 @@ class CursorRun:
         """Change the state of the run. Only this method changes it."""
         self._state = RUN_TRANSITIONS[self._state][event]
 
-    def _change_turn(self, event: TurnEvent) -> None:
+    def _change_turn(self, event: ServiceTurnEvent) -> None:
         """Change the state of the turn. Only this method changes it."""
         self._turn = TURN_TRANSITIONS[self._turn][event]
 
@@ -139,7 +139,7 @@ class CursorRun:
     @property
     def turn_ended(self) -> bool:
         """Whether the service has sent `turn_ended`, even if the turn continued afterwards."""
-        return self._turn is not TurnState.OPEN
+        return self._turn is not ServiceTurnState.OPEN
 
     @property
     def _in_leg(self) -> bool:
@@ -148,7 +148,7 @@ class CursorRun:
     @property
     def _turn_is_complete(self) -> bool:
         """Whether the turn has ended and no call waits for its result."""
-        return self._turn is TurnState.ENDED and not self._execs.pending
+        return self._turn is ServiceTurnState.ENDED and not self._execs.pending
 
     # ── Legs ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -264,7 +264,7 @@ class CursorRun:
     @property
     def continuation(self) -> bytes | None:
         """The checkpoint with which the next turn can begin; None if no checkpoint contains the complete turn."""
-        is_whole = self._turn is TurnState.ENDED and self._updates.kept == len(self._updates.step_text)
+        is_whole = self._turn is ServiceTurnState.ENDED and self._updates.kept == len(self._updates.step_text)
         return self._checkpoint.data if is_whole and self._checkpoint.is_usable else None
 
     @property
@@ -444,7 +444,7 @@ class CursorRun:
             return
         self._count_progress()
         if kind == "turn_ended":
-            self._change_turn(TurnEvent.TURN_ENDED)
+            self._change_turn(ServiceTurnEvent.TURN_ENDED)
         if not self._in_leg:
             self._unread += size
             if self._unread > MAX_UNREAD:
@@ -461,7 +461,7 @@ class CursorRun:
         if kind == "request_context_args":
             self._send_context(message.id)
             return
-        self._change_turn(TurnEvent.ASKED)
+        self._change_turn(ServiceTurnEvent.ASKED)
         made = self._execs.receive(message)
         if not isinstance(made, ToolCall):
             self._send(made)
@@ -507,12 +507,12 @@ class CursorRun:
     def _receive_query(self, query: queries_pb.InteractionQuery) -> None:
         outcome = self._queries.receive(query, tuple(self._specs.values()))
         if isinstance(outcome, ToolCall):
-            self._change_turn(TurnEvent.ASKED)
+            self._change_turn(ServiceTurnEvent.ASKED)
             self._call(outcome)
         elif outcome is not None:
             self._reply(outcome)
         elif self.inbox_items or self._queries.due_plan is not None:
-            self._change_turn(TurnEvent.ASKED)
+            self._change_turn(ServiceTurnEvent.ASKED)
             self._show_plan()
 
     def _show_plan(self) -> None:

@@ -10,8 +10,8 @@ machines describe a run. They change independently, each according to its own ta
 over. A leg ends when its batch of calls is complete (at the next checkpoint, or after a moment of quiet), when a plan
 was shown, or when the run ends. Messages from the service that arrive between two legs belong to the next leg.
 
-`TurnState` is the turn as the service sees it: whether the service has said that the turn is over. `turn_ended` is not
-the end of the stream. Text and usage may follow, and a call or a question after it reopens the turn.
+`ServiceTurnState` is the turn as the service sees it: whether the service has said that the turn is over. The message
+`turn_ended` is not the end of the stream. Text and usage may follow. A later call or question reopens the turn.
 
 Together, the two states determine whether the end of the stream is a success. It is a success only after `turn_ended`,
 and only if no call is open; any other end is a failure. If a run ends while no leg is open, the next leg reports the
@@ -90,7 +90,7 @@ class RunEvent(Enum):
     """The caller ends the run and its leg without an error, instead of reporting a failure or waiting longer."""
 
 
-class TurnState(Enum):
+class ServiceTurnState(Enum):
     """The state of the turn according to the service."""
 
     OPEN = "open"
@@ -100,7 +100,7 @@ class TurnState(Enum):
     """The service has requested a call or asked a question after `turn_ended`."""
 
 
-class TurnEvent(Enum):
+class ServiceTurnEvent(Enum):
     """An event that changes the state of the turn."""
 
     TURN_ENDED = "turn ended"
@@ -154,17 +154,17 @@ RUN_TRANSITIONS = transition_table(
 
 TURN_TRANSITIONS = transition_table(
     {
-        TurnState.OPEN: {
-            TurnEvent.TURN_ENDED: TurnState.ENDED,
-            TurnEvent.ASKED: TurnState.OPEN,
+        ServiceTurnState.OPEN: {
+            ServiceTurnEvent.TURN_ENDED: ServiceTurnState.ENDED,
+            ServiceTurnEvent.ASKED: ServiceTurnState.OPEN,
         },
-        TurnState.ENDED: {
-            TurnEvent.TURN_ENDED: TurnState.ENDED,
-            TurnEvent.ASKED: TurnState.REOPENED,  # Seen in after_the_turn
+        ServiceTurnState.ENDED: {
+            ServiceTurnEvent.TURN_ENDED: ServiceTurnState.ENDED,
+            ServiceTurnEvent.ASKED: ServiceTurnState.REOPENED,  # Seen in after_the_turn
         },
-        TurnState.REOPENED: {
-            TurnEvent.TURN_ENDED: TurnState.ENDED,  # Seen in after_the_turn
-            TurnEvent.ASKED: TurnState.REOPENED,
+        ServiceTurnState.REOPENED: {
+            ServiceTurnEvent.TURN_ENDED: ServiceTurnState.ENDED,  # Seen in after_the_turn
+            ServiceTurnEvent.ASKED: ServiceTurnState.REOPENED,
         },
     }
 )
