@@ -108,6 +108,11 @@ MISTAKES = {
         3,
         '`upstreams.a.api` is only for upstreams of the kind "openai"',
     ),
+    "state without the API that has it": (
+        '[upstreams.a]\nkind = "openai"\nstateful = true\n',
+        3,
+        '`upstreams.a.stateful` needs `api = "responses"` or `api = "auto"`',
+    ),
     "an alias to nowhere": ('[aliases]\nfast = "nowhere/x"\n', 2, "aliases.fast"),
     "a default without a backend": ('default_model = "gpt-4o"\n', 1, "default_model"),
     "a wrong value in a list": ('[upstreams.a]\nkind = "openai"\nrepairs = ["magic"]\n', 3, "repairs"),

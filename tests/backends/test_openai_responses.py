@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.cases import READ, asks, leg, says
+from tests.cases import READ, STARTED, asks, leg, says
 from tests.each import each
 from tieline.app.build.upstreams import upstream_backend
 from tieline.app.config import UpstreamSettings
@@ -171,6 +171,36 @@ async def test_049_reasoning_goes_back_with_the_results_of_its_calls(stream: boo
         {"type": "function_call", "call_id": "call_1", "name": "read", "arguments": '{"path":"a"}'},
         {"type": "function_call_output", "call_id": "call_1", "output": "print(1)"},
     ]
+
+
+async def test_a_run_with_a_stateful_upstream_sends_only_the_results(upstream: ModelServer, client: HttpClient) -> None:
+    first = leg((ToolCall(id="call_1", name="read"), ['{"path":"a"}']), reason=StopReason.TOOL_USE)
+    result = ToolResult(call_id="call_1", content=(Text(text="print(1)"),))
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "print(1)"}
+    stand = Stand(upstream, client, api="responses", stateful=True)
+    for may_store, length in ((True, 1), (False, 3)):
+        upstream.forget()
+        upstream.script(RESPONSES, whole("responses", first), whole("responses", HELLO))
+        run = await stand.backend.start(asks("Hi", tools=(READ,), may_store=may_store))
+        await events_of(run)
+        await run.answer([result])
+        assert text_in(await events_of(run)) == "Hello"
+        before, after = stand.bodies
+        assert (before["store"], after["store"]) == (may_store, may_store)
+        assert after.get("previous_response_id") == (STARTED.id if may_store else None)
+        assert (len(after["input"]), after["input"][-1]) == (length, output)
+
+
+async def test_a_replayed_history_is_noted(upstream: ModelServer, client: HttpClient) -> None:
+    stand = Stand(upstream, client, api="responses", stateful=True)
+    upstream.script(RESPONSES, whole("responses", HELLO))
+    first = await stand.run(asks("Hi", may_store=True))
+    assert isinstance(first[-1], Finished)
+    upstream.script(RESPONSES, refused("Previous response with id 'x' not found."), whole("responses", HELLO))
+    events = await stand.run(replace(asks(*HISTORY), may_store=True, checkpoint=first[-1].checkpoint))
+    assert [len(body["input"]) for body in stand.bodies] == [1, 1, 4]
+    notes = [event.message for event in events if isinstance(event, Note) and event.kind == "retry"]
+    assert notes == ["the upstream could not continue its response; the whole history was sent"]
 
 
 # ── What is sent again ───────────────────────────────────────────────────────────────────────────

@@ -70,6 +70,8 @@ class UpstreamSettings(Value, forbid_unknown_fields=True):
     first_byte_timeout: Seconds = 300.0
     idle_timeout: Seconds = 120.0
     retries: Count = 2
+    stateful: bool = False
+    """Whether the Responses API of the upstream may store responses that the client allows to be stored."""
     betas: bool | None = None
     repairs: tuple[RepairName, ...] = ()
     dialect: Mapping[str, Any] = {}

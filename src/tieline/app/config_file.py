@@ -189,6 +189,8 @@ def _mistakes(config: Config) -> list[tuple[str, str]]:
             wrong.append((f"{place}.base_url", f"`{place}.base_url`: {error}"))
         if upstream.api is not None and upstream.kind != "openai":
             wrong.append((f"{place}.api", f'`{place}.api` is only for upstreams of the kind "openai"'))
+        if upstream.stateful and upstream.api not in ("responses", "auto"):
+            wrong.append((f"{place}.stateful", f'`{place}.stateful` needs `api = "responses"` or `api = "auto"`'))
         wrong += _dialect_mistakes(place, upstream)
         wrong += _header_mistakes(place, upstream)
     wrong += _cursor_mistakes(config.cursor)

@@ -98,6 +98,19 @@ class Foreign(Value, tag="foreign"):
 Part = Text | Thinking | Image | File | ToolCall | ToolResult | Foreign
 
 
+class Checkpoint(Value):
+    """Opaque state from which an upstream can continue a conversation without receiving its history again.
+
+    The state covers the conversation up to and including the model's last message. Only the upstream that issued the
+    checkpoint can use it, and only for the same model.
+    """
+
+    upstream: str
+    """Identifies the upstream, including its address, API and account."""
+    model: str
+    state: str
+
+
 class Message(Value):
     """One message of a conversation. Tool results are parts of a user message. System messages may occur anywhere."""
 

@@ -19,7 +19,7 @@ from itertools import compress, repeat
 from operator import is_
 from typing import Literal, TypeVar
 
-from tieline.model.content import NO_META, Meta, Part, Value
+from tieline.model.content import NO_META, Checkpoint, Meta, Part, Value
 from tieline.model.source import AnswerSource
 
 Headers = tuple[tuple[str, str], ...]
@@ -183,6 +183,8 @@ class Finished(Value, tag="finished"):
     sequence: str | None = None
     detail: str | None = None
     meta: Meta = NO_META
+    checkpoint: Checkpoint | None = None
+    """The state after this answer, if the upstream has stored it."""
 
 
 class Failed(Value, tag="failed"):

@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from tieline.model.content import NO_META, Message, Meta, Value
+from tieline.model.content import NO_META, Checkpoint, Message, Meta, Value
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
@@ -133,5 +133,9 @@ class Request(Value):
     """Top-level fields that the gateway does not know, as received."""
     headers: tuple[tuple[str, str], ...] = ()
     """The client's headers that are passed on to an upstream of the same protocol, with lower-case names."""
+    may_store: bool = False
+    """Whether the client allows the upstream to store the conversation, so that it can issue a checkpoint."""
+    checkpoint: Checkpoint | None = None
+    """The state in which an upstream knows the history up to and including the last assistant message."""
     source: RequestSource | None = None
     """The JSON that the request was parsed from, for use by a backend of the same protocol."""

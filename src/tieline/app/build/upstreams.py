@@ -11,7 +11,7 @@ from tieline.app.build.status import BackendStatus
 from tieline.app.config import DEFAULT_URLS, UpstreamSettings
 from tieline.backends.http_api.anthropic import AnthropicBackend, anthropic_codec
 from tieline.backends.http_api.anthropic import headers_for as anthropic_headers
-from tieline.backends.http_api.openai import OpenAIBackend, openai_codec, responses_codec
+from tieline.backends.http_api.openai import OpenAIBackend, issuer_of, openai_codec, responses_codec
 from tieline.backends.http_api.openai import headers_for as openai_headers
 from tieline.backends.http_api.upstream import RetryPolicy, Substitute, Upstream
 from tieline.model.ports import Backend
@@ -59,7 +59,8 @@ def upstream_backend(
     codec = openai_codec(own_headers, _chat_dialect(settings, origin), conversations)
     path_of_chat = path + "/chat/completions"
     chat = Upstream(name, client, origin, path_of_chat, codec, new_leg_id, timeouts, retry_policy, key_source)
-    codec = responses_codec(own_headers, _dialect(settings, openai_responses.Dialect), conversations)
+    issuer = issuer_of(name, f"{origin.scheme}://{origin.authority}{path}", own_headers) if settings.stateful else ""
+    codec = responses_codec(own_headers, _dialect(settings, openai_responses.Dialect), conversations, issuer=issuer)
     responses = replace(chat, path=path + "/responses", codec=codec)
     match settings.api:
         case "responses":

@@ -1,1 +1,1 @@
-"""Backends for stateless HTTP APIs: every leg posts the whole history."""
+"""Backends for HTTP APIs: every leg is one POST, with the whole history or what is new since a checkpoint."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from hashlib import sha256
 
 import msgspec
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from tieline.backends.http_api.other_requests import UpstreamAnswer, forward
 from tieline.backends.http_api.replay import ReplayBackend
 from tieline.backends.http_api.upstream import Codec, Upstream
 from tieline.model.bounded_cache import BoundedCache
-from tieline.model.events import Failed, Headers
+from tieline.model.events import Failed, Headers, Note
 from tieline.model.request import Request
 from tieline.wire import openai_chat, openai_responses
 from tieline.wire.shared.conversations import ConversationCache
@@ -18,6 +19,7 @@ from tieline.wire.shared.spelling import BuiltRequest
 
 MAX_MODELS = 1000
 """Maximum number of models that are remembered as not supporting encrypted reasoning."""
+_REPLAYED = Note(kind="retry", message="the upstream could not continue its response; the whole history was sent")
 
 
 def openai_codec(
@@ -35,19 +37,31 @@ def openai_codec(
 
 
 def responses_codec(
-    headers: Headers, dialect: openai_responses.Dialect, conversations: ConversationCache | None = None
+    headers: Headers,
+    dialect: openai_responses.Dialect,
+    conversations: ConversationCache | None = None,
+    *,
+    issuer: str = "",
 ) -> Codec:
-    """Return the codec for the Responses API of one upstream."""
-    requests = _ResponsesRequests(dialect, conversations)
+    """Return the codec for the Responses API of one upstream.
+
+    `issuer` identifies an upstream that may store responses; see `issuer_of`. If it is empty, nothing is stored there.
+    """
+    requests = _ResponsesRequests(dialect, conversations, issuer)
     return Codec(
         protocol=openai_responses.PROTOCOL,
         headers=headers,
         build=requests.build,
-        reader=openai_responses.ResponseReader,
-        read_reply=openai_responses.read_reply,
+        reader=partial(openai_responses.ResponseReader, issuer=issuer),
+        read_reply=partial(openai_responses.read_reply, issuer=issuer),
         read_error=openai_responses.read_error,
         recover=requests.recovered,
     )
+
+
+def issuer_of(name: str, url: str, headers: Headers) -> str:
+    """Return the identity of an upstream in its checkpoints. It changes with the address, the key and the headers."""
+    return sha256(repr((name, url, sorted(headers))).encode()).hexdigest()[:24]
 
 
 class _Model(msgspec.Struct):
@@ -60,17 +74,28 @@ _MODEL = msgspec.json.Decoder(_Model)
 class _ResponsesRequests:
     """Builds requests for the Responses API, and remembers which models do not support encrypted reasoning."""
 
-    def __init__(self, dialect: openai_responses.Dialect, conversations: ConversationCache | None) -> None:
+    def __init__(self, dialect: openai_responses.Dialect, conversations: ConversationCache | None, issuer: str) -> None:
+        self._issuer = issuer
         self._dialect = dialect
         self._plain_dialect = replace(dialect, encrypted_reasoning=False)
         self._conversations = conversations
         self._plain_models: BoundedCache[str, bool] = BoundedCache(MAX_MODELS)
 
     def build(self, request: Request) -> BuiltRequest:
+        checkpoint = request.checkpoint
+        if checkpoint is not None and (checkpoint.upstream, checkpoint.model) != (self._issuer, request.model):
+            request = replace(request, checkpoint=None)
+        if request.may_store and not self._issuer:
+            request = replace(request, may_store=False)
         dialect = self._dialect if self._plain_models.get(request.model) is None else self._plain_dialect
         return openai_responses.build_request(request, dialect, self._conversations)
 
-    def recovered(self, built: BuiltRequest, failed: Failed) -> BuiltRequest | None:
+    def recovered(self, request: Request, built: BuiltRequest, failed: Failed) -> BuiltRequest | None:
+        if built.continues:
+            if not openai_responses.rejects_checkpoint(failed):
+                return None
+            whole = self.build(replace(request, checkpoint=None))
+            return replace(whole, notes=(*whole.notes, _REPLAYED))
         changed = openai_responses.recovered(built, failed)
         if changed is not None and openai_responses.lacks_encryption(failed):
             self._plain_models.put(_MODEL.decode(built.body).model, True)

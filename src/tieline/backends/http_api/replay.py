@@ -1,4 +1,4 @@
-"""Runs for stateless HTTP APIs: every leg posts the whole history.
+"""Runs for HTTP APIs: every leg posts the whole history, or what is new since the upstream's checkpoint.
 
 A leg can be retried only while the client has seen nothing of it. Therefore the first events are held until one of them
 would be visible to the client. A failure before that point leads to another attempt, or is reported as a status code.
@@ -19,7 +19,7 @@ from tieline.backends.http_api.other_requests import list_models
 from tieline.backends.http_api.redirects import REDIRECTS, follow
 from tieline.backends.http_api.upstream import ERROR_LIMIT, REPLY_LIMIT, Reader, Substitute, Upstream
 from tieline.backends.http_api.upstream_errors import error_response, final, is_missing, pipe_failed, web_page
-from tieline.model.content import NO_META, STATE, Message, Meta, Part, Text, ToolCall, ToolResult
+from tieline.model.content import NO_META, STATE, Checkpoint, Message, Meta, Part, Text, ToolCall, ToolResult
 from tieline.model.events import (
     Batch,
     Event,
@@ -50,7 +50,7 @@ _STREAM = b"text/event-stream"
 
 
 class ReplayRun:
-    """A run with a stateless API. Its only state is the history.
+    """A run with an HTTP API. Its only state is the history, and the upstream's checkpoint if there is one.
 
     Calls are pending only if the gateway has executed some calls of a leg and the client has to execute the others. The
     run keeps the gateway's results until the client's results have arrived.
@@ -67,7 +67,7 @@ class ReplayRun:
         self.pending: frozenset[str] = _NONE
 
     def leg(self) -> Leg:
-        """Return a leg that posts the whole history."""
+        """Return a leg that posts the next request."""
         self._reply = []
         self._leg = leg = ReplayLeg(self._upstream.current, self._request, self._reply)
         return leg
@@ -84,7 +84,7 @@ class ReplayRun:
         the gateway executed.
         """
         if request is not None:
-            self._request = replace(self._request, tools=request.tools)
+            self._request = replace(self._request, tools=request.tools, may_store=request.may_store)
         self._results.update((result.call_id, result) for result in results)
         calls = [part.id for part in self._reply if type(part) is ToolCall]
         self.pending = frozenset(calls) - self._results.keys()
@@ -93,10 +93,12 @@ class ReplayRun:
         answers: list[Part] = [self._results[call_id] for call_id in calls]
         if words:
             answers.append(Text(text=words))
-        meta = NO_META if self._leg is None else self._leg.meta
+        leg = self._leg
+        meta = NO_META if leg is None else leg.meta
+        checkpoint = None if leg is None or not self._request.may_store else leg.checkpoint
         reply = Message(role="assistant", parts=tuple(self._reply), meta=meta)
         messages = (*self._request.messages, reply, Message(role="user", parts=tuple(answers)))
-        self._request = replace(self._request, messages=messages)
+        self._request = replace(self._request, messages=messages, checkpoint=checkpoint)
         self._results = {}
 
     async def aclose(self) -> None:
@@ -104,7 +106,7 @@ class ReplayRun:
 
 
 class ReplayBackend:
-    """Backend for one stateless API. If `models` is empty, its models are requested from the path `listing`."""
+    """Backend for one HTTP API. If `models` is empty, its models are requested from the path `listing`."""
 
     is_agent = False
     reads_options = False
@@ -150,6 +152,7 @@ class ReplayLeg:
         "_request",
         "_response",
         "_upstream",
+        "checkpoint",
         "meta",
         "notes",
     )
@@ -160,6 +163,8 @@ class ReplayLeg:
         self._reply = reply
         self.meta: Meta = NO_META
         """The provider's state for the whole reply, to be sent back with the reply. Parts may have their own state."""
+        self.checkpoint: Checkpoint | None = None
+        """The upstream's state after the reply, if the upstream has stored it."""
         self._built: BuiltRequest | None = None
         self._response: HttpResponse | None = None
         self._reader: Reader | None = None
@@ -188,8 +193,10 @@ class ReplayLeg:
             raise StopAsyncIteration
         if self._request.tools:  # only then can the reply contain calls, whose results must follow it
             self._reply += [event.part for event in of_kind(batch, PartEnd)]
-            if type(last := batch[-1]) is Finished and STATE in last.meta:
-                self.meta = {STATE: last.meta[STATE]}
+            if type(last := batch[-1]) is Finished:
+                self.checkpoint = last.checkpoint
+                if STATE in last.meta:
+                    self.meta = {STATE: last.meta[STATE]}
         return batch
 
     async def aclose(self) -> None:
@@ -323,12 +330,12 @@ class ReplayLeg:
         return await self._attempt(built)
 
     def _recovered(self, built: BuiltRequest, failed: Failed) -> BuiltRequest | None:
-        """Return the request without the content that the upstream rejected; None if the failure has another cause.
+        """Return the request in a form that the upstream may accept; None if the failure has another cause.
 
         Sending the changed request does not count as a retry.
         """
         recover = self._upstream.codec.recover
-        recovered = None if recover is None else recover(built, failed)
+        recovered = None if recover is None else recover(self._request, built, failed)
         if recovered is not None:
             self.notes = recovered.notes
         return recovered

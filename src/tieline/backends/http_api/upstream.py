@@ -1,4 +1,4 @@
-"""One stateless HTTP API: its address, its codec and its limits."""
+"""One HTTP API: its address, its codec and its limits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -57,9 +57,10 @@ class Codec:
     reader: MakeReader
     read_reply: ReadReply
     read_error: Callable[[int, bytes, Headers], Failed]
-    recover: Callable[[BuiltRequest, Failed], BuiltRequest | None] | None = None
-    """Called with a failed request. If the upstream rejected content that can be omitted, returns the request without
-    this content. Otherwise, or if the request no longer contains such content, returns None."""
+    recover: Callable[[Request, BuiltRequest, Failed], BuiltRequest | None] | None = None
+    """Called with a request, the form in which it was sent, and the failure. If the upstream rejected content that can
+    be omitted, or does not know its checkpoint, returns another form of the request. Otherwise, or if there is no other
+    form, returns None."""
     client_headers: Callable[[Request], Headers] | None = None
     """Returns the client's headers to forward. Called only if the client uses the same protocol. If None, no headers
     are forwarded."""
@@ -119,7 +120,7 @@ class Substitute:
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """A stateless API: its address, its codec, and the limits for requests to it."""
+    """An HTTP API: its address, its codec, and the limits for requests to it."""
 
     name: str
     client: HttpClient

@@ -17,10 +17,11 @@ from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.leg import INTERNAL_ERROR, LegClient
 from tieline.frontends.http import Exchange, send_events
 from tieline.frontends.relay import STOPPING
-from tieline.frontends.responses.creation import Creation, ResponseCreator
+from tieline.frontends.responses.creation import Creation, ResponseCreator, checkpoint_in
 from tieline.frontends.responses.history import ResponseHistory
 from tieline.frontends.responses.requests import number_in
 from tieline.model.bounded_cache import BoundedCache
+from tieline.model.content import Checkpoint
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Failed
 from tieline.tasks import Tasks
@@ -224,7 +225,7 @@ class BackgroundResponses:
                 async for batch in leg:
                     events = events_in(writer.write_all(batch))
                     if writer.response:
-                        self._finish(running, creation, writer.response)
+                        self._finish(running, creation, writer.response, checkpoint_in(batch))
                     running.add(events)
         except TimeoutError:
             self._break_off(running, creation, writer, _TOO_LONG)
@@ -245,10 +246,16 @@ class BackgroundResponses:
         self._finish(running, creation, response)
         running.add([*events, with_response(last, response)])
 
-    def _finish(self, running: RunningResponse, creation: Creation, response: bytes) -> None:
+    def _finish(
+        self,
+        running: RunningResponse,
+        creation: Creation,
+        response: bytes,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
         running.finish(response)
         if not running.is_removed:
-            self._creator.finished(creation, response)
+            self._creator.finished(creation, response, checkpoint)
 
     def _end(self, running: RunningResponse, creation: Creation) -> None:
         """Clean up when the task of a response has ended, even if the task was cancelled before it began."""

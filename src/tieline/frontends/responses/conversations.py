@@ -12,6 +12,7 @@ from tieline.core.archive.archive import Archive
 from tieline.frontends.http import Exchange
 from tieline.frontends.responses.history import Context, context_of
 from tieline.frontends.responses.requests import Owners, nothing_there, page_of, path_below
+from tieline.model.content import Checkpoint
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.wire.openai_responses.stored import (
     StoredConversation,
@@ -50,10 +51,12 @@ class Claim(NamedTuple):
     owner: str
     id: str
     conversation: StoredConversation
+    items: list[Raw]
+    """The items of the conversation when it was reserved. The list is replaced whenever they change."""
 
     def context(self) -> Context:
         """Return the conversation as the context of a request."""
-        return context_of(self.conversation.items)
+        return context_of(self.conversation)
 
 
 class Conversations:
@@ -123,7 +126,7 @@ class Conversations:
             kept = [item for item in conversation.items if item_id(item) != removed]
             if len(kept) == len(conversation.items):
                 raise item_not_found(removed, "item_id")
-            conversation.items, conversation.is_full = kept, False
+            conversation.items, conversation.is_full, conversation.checkpoint = kept, False, None
             self._put(owner, conversation_id, conversation)
         return conversation
 
@@ -150,19 +153,25 @@ class Conversations:
             if conversation.is_full:
                 message = "This conversation is too large to be continued; its last response could not be added to it."
                 raise GatewayError("too_large", message, param="conversation")
-            claim = self._claims[owner, conversation_id] = Claim(owner, conversation_id, conversation)
+            claim = self._claims[owner, conversation_id] = Claim(
+                owner, conversation_id, conversation, conversation.items
+            )
         return claim
 
-    def complete(self, claim: "Claim", items: Sequence[Raw]) -> None:
+    def complete(self, claim: "Claim", items: Sequence[Raw], checkpoint: Checkpoint | None = None) -> None:
         """Release a conversation, and append the input and output items of the response that it was reserved for.
 
-        If it would be too large with these items, it stays without them and can no longer be continued.
+        `checkpoint` is the upstream's state after the response. It is not kept if the conversation has been changed
+        since it was reserved, because the upstream does not know the change. If the conversation would be too large
+        with these items, it stays without them and can no longer be continued.
         """
         if self._claims.get((claim.owner, claim.id)) is not claim:
             return
         self.release(claim)
+        if claim.conversation.items is not claim.items:
+            checkpoint = None
         try:
-            self._append(claim.owner, claim.id, claim.conversation, items)
+            self._append(claim.owner, claim.id, claim.conversation, items, checkpoint)
         except GatewayError as error:
             log.warning("cannot add a response to %s: %s", claim.id, error.message)
             claim.conversation.is_full = True
@@ -173,13 +182,20 @@ class Conversations:
         if self._claims.get((claim.owner, claim.id)) is claim:
             del self._claims[claim.owner, claim.id]
 
-    def _append(self, owner: str, conversation_id: str, conversation: StoredConversation, items: Sequence[Raw]) -> None:
-        before = conversation.items
-        conversation.items = [*before, *items]
+    def _append(
+        self,
+        owner: str,
+        conversation_id: str,
+        conversation: StoredConversation,
+        items: Sequence[Raw],
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        before = conversation.items, conversation.checkpoint
+        conversation.items, conversation.checkpoint = [*conversation.items, *items], checkpoint
         try:
             self._put(owner, conversation_id, conversation)
         except GatewayError:
-            conversation.items = before
+            conversation.items, conversation.checkpoint = before
             raise
 
     def _put(self, owner: str, conversation_id: str, conversation: StoredConversation) -> None:

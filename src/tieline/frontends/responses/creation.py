@@ -7,6 +7,7 @@ conversation, the whole history is inserted. If it asks for a compaction, it bec
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec import Raw
@@ -21,14 +22,16 @@ from tieline.frontends.relay import ServedLeg
 from tieline.frontends.responses.compacting import CompactingLeg
 from tieline.frontends.responses.conversations import Claim, Conversations
 from tieline.frontends.responses.history import NO_CONTEXT, Context, ResponseHistory, context_of, continued
+from tieline.model.content import Checkpoint
 from tieline.model.errors import BadRequest, GatewayError
-from tieline.model.events import Batch, Event
+from tieline.model.events import Batch, Event, Finished
 from tieline.model.request import Request
 from tieline.wire import openai_responses as wire
 from tieline.wire.openai_responses.stored import (
     CreateRequest,
     StoredResponse,
     error_in_request,
+    last_summary,
 )
 from tieline.wire.shared.json import encode
 
@@ -106,7 +109,7 @@ class ResponseCreator:
             return await self._prepared(owner, create, profile, context)
         if not claims:
             conversation = await self._conversations.get(owner, create.conversation)
-            return await self._prepared(owner, create, profile, context_of(conversation.items))
+            return await self._prepared(owner, create, profile, context_of(conversation))
         claim = await self._conversations.claim(owner, create.conversation)
         try:
             return (await self._prepared(owner, create, profile, claim.context()))._replace(claim=claim)
@@ -116,24 +119,24 @@ class ResponseCreator:
 
     def begun(self, creation: Creation, response: bytes) -> bool:
         """Store a response that has just begun. Return False if it is too large."""
-        return self._store(creation, self._stored(creation, response))
+        return self._store(creation, _stored(creation, response))
 
-    def finished(self, creation: Creation, response: bytes) -> None:
-        """Store a complete response if the client wants it stored, and add it to its conversation, if there is one."""
+    def finished(self, creation: Creation, response: bytes, checkpoint: Checkpoint | None) -> None:
+        """Store a complete response if the client wants it stored, and add it to its conversation, if there is one.
+
+        `checkpoint` is the upstream's state after the response, if there is any.
+        """
         claim = creation.claim
         if not self._is_stored(creation) and claim is None:
             return
-        stored = self._stored(creation, response)
+        stored = _stored(creation, response, checkpoint)
         if self._is_stored(creation) and not self._store(creation, stored):
             log.warning("%s is too large to be stored; requests cannot continue it", stored.id)
         if claim is not None and stored.is_usable:
-            self._conversations.complete(claim, [*stored.input_items(), *stored.output()])
+            self._conversations.complete(claim, [*stored.input_items(), *stored.output()], stored.checkpoint)
 
     def _is_stored(self, creation: Creation) -> bool:
         return creation.create.is_stored and self._is_storing
-
-    def _stored(self, creation: Creation, response: bytes) -> StoredResponse:
-        return StoredResponse(response=Raw(response), input=list(creation.input()), previous=creation.create.previous)
 
     def _store(self, creation: Creation, stored: StoredResponse) -> bool:
         return self._history.store(creation.owner, stored)
@@ -158,7 +161,7 @@ class ResponseCreator:
 
     def writer(self, creation: Creation) -> "StoringWriter":
         """Return a writer for a streamed response. It stores the response before the client receives the last event."""
-        return StoringWriter(wire.ResponseWriter(creation.options), lambda response: self.finished(creation, response))
+        return StoringWriter(wire.ResponseWriter(creation.options), partial(self.finished, creation))
 
     async def _prepared(self, owner: str, create: CreateRequest, profile: Profile, context: Context) -> Creation:
         items: Sequence[Raw] | None = None
@@ -177,6 +180,8 @@ class ResponseCreator:
         with suppress(GatewayError):  # the gateway raises it again
             request = self._gateway.named(request)
         options = self._options(create, request, profile)
+        if create.is_stored and self._is_storing:
+            request = replace(request, may_store=True)
         if wire.wants_compaction(request):
             request, options = wire.summary_request(request), replace(options, compaction=True)
         elif create.compact_threshold is not None:
@@ -190,11 +195,12 @@ class ResponseCreator:
         """Return a request with its whole history, and its new items."""
         resolved = await self._history.resolved(owner, create.items(), context)
         items = tuple(resolved.values())
-        body = create.completed((*context.items, *items), context.model)
-        if len(body) > COUNT_ABOVE:
-            await check_values([body])  # what the client sent was checked, but not its history
+        body = create.completed(items, context.model)
+        if context.size + len(body) > COUNT_ABOVE:
+            await check_values([*context.items, body])  # what the client sent was checked, but not its history
+        known = wire.KnownItems(context.items, context.checkpoint)
         try:
-            return wire.parse_request(body, self._gateway.conversations), items
+            return wire.parse_request(body, self._gateway.conversations, known), items
         except BadRequest as error:
             raise error_in_request(error, len(context.items), tuple(resolved)) from error
 
@@ -234,20 +240,35 @@ def _own_members(response_id: str, create: CreateRequest, *, is_stored: bool) ->
     return {name: Raw(encode(value)) for name, value in members.items()}
 
 
-def context_after(creation: Creation, response: bytes) -> Context:
+def _stored(creation: Creation, response: bytes, checkpoint: Checkpoint | None = None) -> StoredResponse:
+    """Return a response in the form in which it is stored."""
+    stored = StoredResponse(response=Raw(response), input=list(creation.input()), previous=creation.create.previous)
+    # The state is used up to the last answer, so there must be one. After a compaction, the upstream knows too much.
+    if checkpoint is not None and creation.request.may_store and (output := stored.output()):
+        stored.checkpoint = checkpoint if last_summary(output) is None else None
+    return stored
+
+
+def context_after(creation: Creation, response: bytes, checkpoint: Checkpoint | None) -> Context:
     """Return the conversation after a request, including the response to it."""
-    return continued(creation.context, creation.input(), response)
+    return continued(creation.context, _stored(creation, response, checkpoint))
+
+
+Finish = Callable[[bytes, Checkpoint | None], None]
 
 
 class StoringWriter:
     """Writes a response as server-sent events.
 
-    `finished` is called once with the complete response, before its last event is returned.
+    `finished` is called once with the complete response and the upstream's state after it, before the last event is
+    returned.
     """
 
-    def __init__(self, writer: wire.ResponseWriter, finished: Callable[[bytes], None]) -> None:
+    def __init__(self, writer: wire.ResponseWriter, finished: Finish) -> None:
         self._writer = writer
-        self._finished: Callable[[bytes], None] | None = finished
+        self._finished: Finish | None = finished
+        self.checkpoint: Checkpoint | None = None
+        """The upstream's state after the response, if there is any."""
 
     @property
     def response(self) -> bytes:
@@ -255,17 +276,22 @@ class StoringWriter:
         return self._writer.response
 
     def write(self, event: Event) -> bytes:
-        return self._checked(self._writer.write(event))
+        return self.write_all((event,))
 
     def write_all(self, batch: Batch) -> bytes:
-        return self._checked(self._writer.write_all(batch))
+        written = self._writer.write_all(batch)
+        finished = self._finished
+        if finished is not None and self._writer.response:
+            self._finished = None
+            self.checkpoint = checkpoint_in(batch)
+            finished(self._writer.response, self.checkpoint)
+        return written
 
     def keep_alive(self) -> bytes:
         return self._writer.keep_alive()
 
-    def _checked(self, written: bytes) -> bytes:
-        finished = self._finished
-        if finished is not None and self._writer.response:
-            self._finished = None
-            finished(self._writer.response)
-        return written
+
+def checkpoint_in(batch: Batch) -> Checkpoint | None:
+    """Return the checkpoint in the last batch of a leg, if there is one."""
+    last = batch[-1] if batch else None
+    return last.checkpoint if isinstance(last, Finished) else None

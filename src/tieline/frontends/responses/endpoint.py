@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from tieline.core.legs.gateway import Gateway
@@ -142,7 +143,7 @@ class ResponsesFrontend:
         options = replace(creation.options, compaction=True)
         request = replace(wire.summary_request(creation.request), stream=False)
         summary = creation._replace(request=request, options=options)
-        kept = user_messages([*creation.context.items, *creation.input()], self._creator.mint)
+        kept = user_messages([*map(Raw, creation.context.items), *creation.input()], self._creator.mint)
         render = partial(wire.render_compaction, kept=kept)
         await self._serve(exchange, summary, partial(wire.ResponseWriter, options), render)
 
@@ -166,5 +167,5 @@ class ResponsesFrontend:
 def _render(creator: ResponseCreator, creation: Creation, reply: Reply, options: wire.Options) -> bytes:
     """Render a reply as a whole response, store the response and return it."""
     response = wire.render(reply, options)
-    creator.finished(creation, response)
+    creator.finished(creation, response, reply.finished.checkpoint)
     return response

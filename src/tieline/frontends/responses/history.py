@@ -12,9 +12,11 @@ from msgspec import Raw
 
 from tieline.core.archive.archive import Archive
 from tieline.model.bounded_cache import BoundedCache
+from tieline.model.content import Checkpoint
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.tasks import step_aside
 from tieline.wire.openai_responses.stored import (
+    StoredConversation,
     StoredResponse,
     is_trigger,
     item_id,
@@ -47,11 +49,14 @@ CACHED_BYTES = 16 * 1024 * 1024
 class Context(NamedTuple):
     """The conversation up to and including a response: its items, and the model that answered last."""
 
-    items: tuple[Raw, ...] = ()
+    items: tuple[bytes, ...] = ()
+    """The JSON text of each item. The same objects are used for every request, which makes cache lookups cheap."""
     model: str = ""
     size: int = 0
     chain: tuple[str, ...] = ()
     """The ids of the stored responses that the conversation consists of, oldest first."""
+    checkpoint: Checkpoint | None = None
+    """The state in which an upstream knows exactly these items, if any."""
 
 
 NO_CONTEXT = Context()
@@ -88,9 +93,10 @@ class ResponseHistory:
         Mark all responses in it as used, so that the archive does not drop the beginning of an active conversation.
         Raise GatewayError if any of them is not stored or not complete.
         """
-        newer: dict[str, list[Raw]] = {}
+        newer: dict[str, list[bytes]] = {}
         """The items of the responses that are read, the latest first."""
-        context, model, size = NO_CONTEXT, "", 0
+        context, size = NO_CONTEXT, 0
+        last: StoredResponse | None = None
         previous: str | None = response_id
         while previous is not None:
             known = self._contexts.get((owner, previous))
@@ -103,16 +109,17 @@ class ResponseHistory:
                 raise previous_not_found(response_id)
             if not found.is_complete:
                 raise previous_incomplete(previous)
-            model = model if newer else found.model
+            last = last or found
             newer[previous] = _items(found)
             size += _size(newer[previous])
             _check_size(size)
             previous = None if _has_summary(found) else found.previous
             await step_aside()  # decoding a large document takes a while
-        if newer:
+        if last is not None:
             items = [item for part in reversed(newer.values()) for item in part]
             chain = (*context.chain, *reversed(newer))
-            context = _extended(context._replace(model=model, chain=chain), items)
+            context = context._replace(model=last.model, chain=chain, checkpoint=last.checkpoint)
+            context = _extended(context, items)
         self._contexts.put((owner, response_id), context, context.size)
         return context
 
@@ -221,16 +228,15 @@ def _has_summary(stored: StoredResponse) -> bool:
     return last_summary(stored.output()) is not None
 
 
-def _items(stored: StoredResponse) -> list[Raw]:
+def _items(stored: StoredResponse) -> list[bytes]:
     """Return what a response adds to its conversation, without references to the document that contains it."""
     output = stored.output()
     summary = last_summary(output)
-    return (
-        [item.copy() for item in stored.input if not is_trigger(item)] + output if summary is None else output[summary:]
-    )
+    items = [*stored.input, *output] if summary is None else output[summary:]
+    return [bytes(item) for item in items if not is_trigger(item)]
 
 
-def _size(items: Iterable[Raw]) -> int:
+def _size(items: Iterable[Raw | bytes]) -> int:
     return sum(memoryview(item).nbytes for item in items)
 
 
@@ -241,19 +247,20 @@ def _check_size(size: int) -> None:
         raise GatewayError("too_large", f"This conversation is larger than the {limit} MiB the gateway accepts.")
 
 
-def _extended(context: Context, items: Sequence[Raw]) -> Context:
+def _extended(context: Context, items: Sequence[bytes]) -> Context:
     size = context.size + _size(items)
     _check_size(size)
     return context._replace(items=(*context.items, *items), size=size)
 
 
-def context_of(items: Sequence[Raw]) -> Context:
-    """Return a context with these items. If they contain a summary, the context begins with the last one."""
-    return _extended(NO_CONTEXT, items[last_summary(items) or 0 :])
+def context_of(conversation: StoredConversation) -> Context:
+    """Return a conversation as the context of a request. If it contains a summary, it begins with the last one."""
+    items = conversation.items
+    context = NO_CONTEXT._replace(checkpoint=conversation.checkpoint)
+    return _extended(context, [bytes(item) for item in items[last_summary(items) or 0 :]])
 
 
-def continued(context: Context, items: Sequence[Raw], response: bytes) -> Context:
-    """Return the context extended by these items and by the response that answered them."""
-    stored = StoredResponse(response=Raw(response), input=list(items))
+def continued(context: Context, stored: StoredResponse) -> Context:
+    """Return the context extended by a response and the items that it answered."""
     before = NO_CONTEXT if _has_summary(stored) else context
-    return _extended(before._replace(model=stored.model), _items(stored))
+    return _extended(before._replace(model=stored.model, checkpoint=stored.checkpoint), _items(stored))

@@ -248,7 +248,7 @@ class _Session:
         sender = _Sender(self._socket, lane.stream_id, writer)
         try:
             if await self._create(creation, sender) and writer.response:
-                self._remember(lane, creation, writer.response)
+                self._remember(lane, creation, writer)
         except Exception:
             # A bug: the client gets an error it can parse, the log the traceback.
             log.exception("a response on a WebSocket failed")
@@ -256,10 +256,11 @@ class _Session:
         finally:
             self._creator.release(creation)
 
-    def _remember(self, lane: _Lane, creation: Creation, response: bytes) -> None:
-        response_id: str = msgspec.json.decode(response)["id"]
+    def _remember(self, lane: _Lane, creation: Creation, writer: StoringWriter) -> None:
+        response_id: str = msgspec.json.decode(writer.response)["id"]
         with suppress(GatewayError):  # too large to be continued by its id
-            self._memory.put(lane.stream_id, response_id, context_after(creation, response))
+            context = context_after(creation, writer.response, writer.checkpoint)
+            self._memory.put(lane.stream_id, response_id, context)
 
     async def _create(self, creation: Creation, sender: "_Sender") -> bool:
         """Create a response and send its events. Return whether the response succeeded."""

@@ -11,9 +11,9 @@ from tieline.wire.openai_responses.dialect import Dialect, Options
 from tieline.wire.openai_responses.echo import echo_of, wants_encrypted
 from tieline.wire.openai_responses.errors import read_error, render_error
 from tieline.wire.openai_responses.names import offered_tools
-from tieline.wire.openai_responses.parse import parse_request
+from tieline.wire.openai_responses.parse import KnownItems, parse_request
 from tieline.wire.openai_responses.reader import ResponseReader, read_reply
-from tieline.wire.openai_responses.recovery import lacks_encryption, recovered
+from tieline.wire.openai_responses.recovery import lacks_encryption, recovered, rejects_checkpoint
 from tieline.wire.openai_responses.schema import PROTOCOL
 from tieline.wire.openai_responses.writer import KEEP_ALIVE, ResponseWriter, render, render_compaction
 
@@ -21,6 +21,7 @@ __all__ = [
     "KEEP_ALIVE",
     "PROTOCOL",
     "Dialect",
+    "KnownItems",
     "Options",
     "ResponseReader",
     "ResponseWriter",
@@ -32,6 +33,7 @@ __all__ = [
     "read_error",
     "read_reply",
     "recovered",
+    "rejects_checkpoint",
     "render",
     "render_compaction",
     "render_error",

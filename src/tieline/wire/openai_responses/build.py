@@ -1,20 +1,23 @@
 """Build a request for a Responses upstream.
 
-The upstream is asked to store nothing. Every request contains the whole history, with the encrypted reasoning of
-earlier answers (see ADR 20). The input comes last. Thus the body of a growing conversation always begins with the same
-bytes, so that the upstream's prompt cache works. If the client uses this protocol, its JSON is sent unchanged (see
-`model.source`), except for members that the gateway changes deliberately.
+A request contains the whole history, with the encrypted reasoning of earlier answers. If it has a checkpoint, it
+contains only the messages after the model's last one, and the id of the response that the upstream has stored (see ADR
+21). The input comes last. Thus the body of a growing conversation always begins with the same bytes, so that the
+upstream's prompt cache works. If the client uses this protocol, its JSON is sent unchanged (see `model.source`), except
+for members that the gateway changes deliberately.
 """
 
+from collections.abc import Sequence
 from operator import is_
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
+from tieline.model.content import Message
 from tieline.model.events import Note, left_out
 from tieline.model.request import OutputFormat, Request, RequestSource
-from tieline.wire.openai_responses.build_items import ItemsBuilder, Json
+from tieline.wire.openai_responses.build_items import ItemsBuilder, Json, is_instructions
 from tieline.wire.openai_responses.build_tools import ToolArray, add_choice, build_tools, tool_names
 from tieline.wire.openai_responses.dialect import DEFAULT, Dialect
 from tieline.wire.openai_responses.parse import ENCRYPTED
@@ -38,24 +41,45 @@ _NULL = Raw(b"null")
 
 
 def build_request(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> BuiltRequest:
-    """Build a request to `/responses`."""
+    """Build a request to `/responses`. A checkpoint in the request must be one that the upstream itself issued."""
     names = tool_names(request.tools) if request.tools else NO_TOOL_NAMES
     notes: list[Note] = []
     settings = _settings(request, dialect, names, notes)
     source = usable_source(request, PROTOCOL) if dialect.takes_all else None
     tools = build_tools(request, dialect, names, source, cache) if request.tools else None
     items = ItemsBuilder(request, dialect, names)
+    messages = _unknown_messages(request)
+    continues = messages is not request.messages
+    if request.checkpoint is not None and continues:
+        settings["previous_response_id"] = request.checkpoint.state
     if source is None:
-        out = _translated(request, settings, tools, items)
+        out = _translated(messages, settings, tools, items)
     else:
-        out = _copied(request, settings, tools, items, source)
+        out = _copied(messages, settings, tools, items, source)
     notes += () if tools is None else tools.notes
-    return BuiltRequest(encode(out), names, tuple(dict.fromkeys((*notes, *items.notes))))
+    return BuiltRequest(encode(out), names, tuple(dict.fromkeys((*notes, *items.notes))), continues)
 
 
-def _translated(request: Request, settings: Json, tools: ToolArray | None, items: ItemsBuilder) -> Json:
+def _unknown_messages(request: Request) -> Sequence[Message]:
+    """Return the messages that the upstream does not know from the request's checkpoint.
+
+    Without a checkpoint, or if there is no new message after it, these are all messages. The instructions are always
+    among them, because they apply only to the request that contains them.
+    """
+    messages = request.messages
+    if request.checkpoint is None:
+        return messages
+    end = len(messages)
+    while end and messages[end - 1].role != "assistant":
+        end -= 1
+    if end in (0, len(messages)):
+        return messages
+    return [*filter(is_instructions, messages[:end]), *messages[end:]]
+
+
+def _translated(messages: Sequence[Message], settings: Json, tools: ToolArray | None, items: ItemsBuilder) -> Json:
     """Return a request built from parsed values only, without the client's JSON."""
-    for message in request.messages:
+    for message in messages:
         items.add(message)
     out: Json = {"model": settings.pop("model")}
     if items.instructions:
@@ -68,7 +92,7 @@ def _translated(request: Request, settings: Json, tools: ToolArray | None, items
 
 
 def _copied(
-    request: Request,
+    messages: Sequence[Message],
     settings: Json,
     tools: ToolArray | None,
     items: ItemsBuilder,
@@ -87,19 +111,19 @@ def _copied(
     elif not tools.is_as_sent:
         out["tools"] = tools.text
     text = bytes(out.pop("input"))
-    written = messages_json(request.messages, source, items.json)
+    written = messages_json(messages, source, items.json)
     if not items.instructions:
         out.pop("instructions", None)
     elif "instructions" not in sent or decode_any(sent["instructions"]) != "\n\n".join(items.instructions):
         out["instructions"] = "\n\n".join(items.instructions)
-    is_plain = text.startswith(b'"') and _is_unchanged(request, source)
+    is_plain = text.startswith(b'"') and _is_unchanged(messages, source)
     out["input"] = Raw(text) if is_plain else written
     return out
 
 
-def _is_unchanged(request: Request, source: RequestSource) -> bool:
+def _is_unchanged(messages: Sequence[Message], source: RequestSource) -> bool:
     before = source.parsed.messages
-    return len(before) == len(request.messages) and all(map(is_, before, request.messages))
+    return len(before) == len(messages) and all(map(is_, before, messages))
 
 
 # ── Settings ─────────────────────────────────────────────────────────────────────────────────────
@@ -110,7 +134,7 @@ def _settings(request: Request, dialect: Dialect, names: ToolNames, notes: list[
     out: Json = {"model": request.model}
     if request.stream:
         out["stream"] = True
-    out["store"] = False
+    out["store"] = request.may_store
     _add_sampling(out, request, notes)
     _add_reasoning(out, request, dialect)
     _add_options(out, request, dialect, notes)

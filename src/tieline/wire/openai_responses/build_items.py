@@ -96,7 +96,7 @@ class ItemsBuilder:
                     pass
         if not texts:
             return
-        if _own(message.meta).get("instructions") or not (self._own or self._begun):
+        if is_instructions(message) or not (self._own or self._begun):
             self.instructions.append("\n\n".join(text.text for text in texts))
         else:
             self._append("system", [_input_text(text) for text in texts], message.meta)
@@ -254,6 +254,11 @@ class ItemsBuilder:
                 return Raw(part.json.encode())
             case _:
                 raise refused(part, "text, images and files")
+
+
+def is_instructions(message: Message) -> bool:
+    """Return whether a message contains the instructions of a client of this protocol."""
+    return bool(_own(message.meta).get("instructions"))
 
 
 def _own(meta: Meta) -> Meta:

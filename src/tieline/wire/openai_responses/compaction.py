@@ -43,7 +43,8 @@ def summary_request(request: Request) -> Request:
         # An upstream that waits for these results would take the instruction as a part of its own turn.
         history = (*history, Message(role="assistant", parts=(Text(text=_INTERRUPTED),)))
     no_format: OutputFormat | None = None
-    return replace(request, messages=(*history, asked), tool_choice=_no_tools(request), output=no_format, source=None)
+    request = replace(request, source=None, checkpoint=None, may_store=False)
+    return replace(request, messages=(*history, asked), tool_choice=_no_tools(request), output=no_format)
 
 
 def compacted_request(request: Request, summary: str) -> Request:
@@ -58,7 +59,8 @@ def compacted_request(request: Request, summary: str) -> Request:
         start = max(start - 1, 0)
     instructions = [message for message in messages[:start] if message.role == "system"]
     replacement = Message(role="user", parts=(_shown(summary),))
-    return replace(request, messages=(*instructions, replacement, *messages[start:]), source=None)
+    messages = (*instructions, replacement, *messages[start:])
+    return replace(request, messages=messages, source=None, checkpoint=None)
 
 
 def seal(summary: str) -> str:

@@ -5,13 +5,14 @@ was parsed from, for an upstream of the same protocol (see `model.source`). Refe
 must already have been replaced (see `stored`).
 """
 
-from typing import Any, get_args
+from collections.abc import Sequence
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from tieline.model.content import Message, Text
+from tieline.model.content import Checkpoint, Message, Text
 from tieline.model.errors import BadRequest
 from tieline.model.request import Effort, OutputFormat, Reasoning, Request, RequestSource, Sampling, ToolChoice
 from tieline.wire.openai_responses.parse_items import ItemsParser
@@ -47,25 +48,44 @@ _NO_CHOICE = ToolChoice()
 _NO_REASONING = Reasoning()
 
 
-def parse_request(body: bytes, cache: ConversationCache | None = None) -> Request:
-    """Parse a request body. If a field is invalid, raise BadRequest with its path."""
+class KnownItems(NamedTuple):
+    """The items of a conversation before those in the body of a request."""
+
+    items: Sequence[bytes] = ()
+    checkpoint: Checkpoint | None = None
+    """The state in which an upstream knows these items, if any."""
+
+
+_NOTHING_KNOWN = KnownItems()
+
+
+def parse_request(body: bytes, cache: ConversationCache | None = None, known: KnownItems = _NOTHING_KNOWN) -> Request:
+    """Parse a request body that continues the `known` items. If a field is invalid, raise BadRequest with its path.
+
+    If there are known items, `input` must be an array. In paths, its items are numbered after the known ones.
+    """
     try:
-        return _parse(body, cache)
+        return _parse(body, cache, known)
     except BadRequest:
         repaired = replace_lone_surrogates(body)
-        if repaired == body:
+        items = [replace_lone_surrogates(item) for item in known.items]
+        if repaired == body and items == [*known.items]:
             raise
-    return _parse(repaired, cache)
+    return _parse(repaired, cache, known._replace(items=items))
 
 
-def _parse(body: bytes, cache: ConversationCache | None) -> Request:
-    if len(body) < MIN_CACHED_BODY:
+def _parse(body: bytes, cache: ConversationCache | None, known: KnownItems) -> Request:
+    if len(body) + sum(map(len, known.items)) < MIN_CACHED_BODY:
         cache = None
     shape, unknown = _decode(body)
     parser = ItemsParser(cache)
+    checkpoint = known.checkpoint
     if "system" in unknown:
         parser.add_system(read_system(unknown.pop("system")))
-    _read_input(shape, parser, cache)
+        checkpoint = None  # the upstream may know another system message
+    _read_input(shape, parser, cache, known.items)
+    if checkpoint is not None and isinstance(shape.input, list) and parser.has_answer(shape.input):
+        checkpoint = None  # it covers the last answer that the upstream gave, not one that the client added
     tools = parse_tools(shape.tools, parser.tools, cache)
     if any(tool.freeform for tool in tools):
         restore_calls(parser.messages, parser.sources, tools, cache)
@@ -83,6 +103,7 @@ def _parse(body: bytes, cache: ConversationCache | None) -> Request:
         cache_key=shape.prompt_cache_key,
         protocol=PROTOCOL,
         extra=_extra(shape, unknown),
+        checkpoint=checkpoint,
     )
     return replace(request, source=RequestSource(PROTOCOL, body, tuple(parser.sources), request))
 
@@ -102,8 +123,10 @@ def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:
     return shape, {name: raw for name, raw in fields.items() if name not in _KNOWN}
 
 
-def _read_input(shape: RequestShape, parser: ItemsParser, cache: ConversationCache | None) -> None:
-    """Parse the instructions and the input of a request into messages."""
+def _read_input(
+    shape: RequestShape, parser: ItemsParser, cache: ConversationCache | None, known: Sequence[bytes]
+) -> None:
+    """Parse the instructions, the known items and the input of a request into messages."""
     text = shape.instructions
     if text:
         parser.messages.append(
@@ -113,8 +136,8 @@ def _read_input(shape: RequestShape, parser: ItemsParser, cache: ConversationCac
     if isinstance(shape.input, str):
         parser.messages.append(Message(role="user", parts=(Text(text=shape.input),) if shape.input else ()))
         parser.sources.append(None)
-    elif shape.input:
-        parser.parse(shape.input)
+    elif shape.input or known:
+        parser.parse(known, shape.input or ())
     else:
         raise bad("input", "a string or an array of at least one item")
 

@@ -6,6 +6,7 @@ matched to a call by the name of the tool or by order, if the match is unambiguo
 """
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -76,17 +77,22 @@ class ItemsParser:
         self.messages += messages
         self.sources += [None] * len(messages)
 
-    def parse(self, raws: Sequence[Raw]) -> None:
-        """Parse all items. If a field is invalid, raise BadRequest with its path."""
-        for position, raw in enumerate(raws):
-            parsed = self._parsed(bytes(raw), position)
+    def parse(self, known: Sequence[bytes], new: Sequence[Raw]) -> None:
+        """Parse all items, first the known ones. If a field is invalid, raise BadRequest with its path."""
+        last = len(known) + len(new) - 1
+        for position, text in enumerate(chain(known, map(bytes, new))):
+            parsed = self._parsed(text, position)
             self.tools += parsed.tools
             if self._row and (self._row[0].side != parsed.side or parsed.side not in ("assistant", "result")):
                 self._end_row()
             self._row.append(parsed)
-            if is_trigger(parsed.message) and position < len(raws) - 1:
+            if is_trigger(parsed.message) and position < last:
                 raise bad(f"input[{position}]", "`compaction_trigger` to be the last item")
         self._end_row()
+
+    def has_answer(self, items: Sequence[Raw]) -> bool:
+        """Return whether any of these valid items belongs to an assistant message."""
+        return any(self._parsed(bytes(item), 0).side == "assistant" for item in items)
 
     def _parsed(self, text: bytes, position: int) -> ParsedItem:
         cache, key = self._cache, (PROTOCOL, text)

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from tieline.model.assemble import reason_for
+from tieline.model.content import Checkpoint
 from tieline.model.events import Event, Failed, Finished, Started, StopReason, Usage
 from tieline.wire.framing.stream_reader import TRIAL, StreamReader
 from tieline.wire.openai_responses.errors import failure
@@ -79,7 +80,8 @@ _INCOMPLETE = {
 class ResponseReader(StreamReader):
     """Translates one answer into the events of one leg, with exactly one ending.
 
-    `fallback_id` and `model` are used if the answer itself has no id or no model name.
+    `fallback_id` and `model` are used if the answer itself has no id or no model name. If `issuer` is not empty, it
+    identifies the upstream, and the ending of a stored answer has a checkpoint.
     """
 
     protocol = PROTOCOL
@@ -91,11 +93,13 @@ class ResponseReader(StreamReader):
         fallback_id: str = "",
         model: str = "",
         keep_source: bool = False,
+        issuer: str = "",
     ) -> None:
         super().__init__(keep_source)
         self._items = ItemAssembler(self._parts, tool_names)
         self._fallback_id = fallback_id
         self._model = model
+        self._issuer = issuer
         self._started = False
         self._mistyped: dict[str, None] = {}
         """The paths of values with the wrong type, in order of occurrence."""
@@ -218,7 +222,7 @@ class ResponseReader(StreamReader):
     def _end(self, response: ResponseShape, status: str) -> None:
         match status:
             case "completed":
-                self._finish(StopReason.END_TURN, response.usage)
+                self._finish(StopReason.END_TURN, response.usage, self._checkpoint(response))
             case "incomplete":
                 self._finish(self._incomplete_reason(response), response.usage)
             case "failed":
@@ -236,7 +240,13 @@ class ResponseReader(StreamReader):
             self._items.note("unknown_finish_reason", f"unknown reason '{word}', treated as `max_output_tokens`")
         return reason or StopReason.MAX_TOKENS
 
-    def _finish(self, given_reason: StopReason, usage: UsageShape | None) -> None:
+    def _checkpoint(self, response: ResponseShape) -> Checkpoint | None:
+        """Return the state after a complete answer; None if the upstream has not stored it."""
+        if not self._issuer or not response.id or response.store is False:
+            return None
+        return Checkpoint(upstream=self._issuer, model=self._model, state=response.id)
+
+    def _finish(self, given_reason: StopReason, usage: UsageShape | None, checkpoint: Checkpoint | None = None) -> None:
         self._items.cut()
         reason = reason_for(self._parts.calls, given_reason)
         for path in [*self._mistyped][:MAX_MISTYPED]:
@@ -245,7 +255,7 @@ class ResponseReader(StreamReader):
         events += self._items.notes
         if usage is not None:
             events.append(_usage(usage))
-        events.append(Finished(reason=reason))
+        events.append(Finished(reason=reason, checkpoint=checkpoint))
         self._is_exact = self._is_exact and self._items.is_regular
         self.ended = True
 
@@ -269,9 +279,11 @@ def read_reply(
     fallback_id: str = "",
     model: str = "",
     keep_source: bool = False,
+    issuer: str = "",
 ) -> list[Event]:
     """Return the events of a non-streaming answer; see `ResponseReader`."""
-    return ResponseReader(tool_names, fallback_id=fallback_id, model=model, keep_source=keep_source).read_whole(body)
+    reader = ResponseReader(tool_names, fallback_id=fallback_id, model=model, keep_source=keep_source, issuer=issuer)
+    return reader.read_whole(body)
 
 
 def _section(kind: str, event: StreamEvent) -> Section:

@@ -19,6 +19,7 @@ from tieline.wire.shared.spelling import BuiltRequest
 _NO_ITEM = re.compile(r"\bitem with id .{1,200} not found", re.IGNORECASE)
 _NOT_DECRYPTED = re.compile(r"could not be (verified|decrypted)", re.IGNORECASE)
 _NOT_ENCRYPTED = re.compile(r"encrypted content is not supported", re.IGNORECASE)
+_REJECTED = frozenset((400, 404, 422))
 _WITHOUT_ID = frozenset(
     [
         *("message", "reasoning", "function_call", "function_call_output"),
@@ -51,6 +52,15 @@ def recovered(built: BuiltRequest, failed: Failed) -> BuiltRequest | None:
     if lacks_encryption(failed):
         return _changed(built, _without_encryption, "the model has no encrypted reasoning, so none was requested")
     return None
+
+
+def rejects_checkpoint(failed: Failed) -> bool:
+    """Return whether a request that continues a stored response may succeed with the whole history instead.
+
+    Servers report in many ways that they do not know a response, or one of its calls. So every rejection counts: if it
+    has another cause, the whole request is rejected for the same cause.
+    """
+    return failed.code == "previous_response_not_found" or failed.status in _REJECTED
 
 
 def lacks_encryption(failed: Failed) -> bool:

@@ -226,6 +226,7 @@ class ResponseShape(Shape):
     usage: UsageShape | None = None
     incomplete_details: IncompleteDetails | None = None
     error: Any = None
+    store: bool | None = None
 
 
 class StreamEvent(Shape):

@@ -1,8 +1,8 @@
 """Requests that refer to stored responses, and the JSON of stored responses and conversations.
 
 A client may send only the new items of a conversation, and refer to earlier items by the id of a response, a
-conversation or a single item. Such a request is *completed*: its `input` is replaced with the items of the whole
-conversation, so that it can be parsed like any other request.
+conversation or a single item. The stored items are parsed together with the new ones, so that the parsed request
+contains the whole conversation.
 """
 
 import re
@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from tieline.model.content import Checkpoint
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Failed
 from tieline.wire.openai_responses.compaction import KINDS, TRIGGER, opened
@@ -126,7 +127,7 @@ class CreateRequest:
         raise BadRequest("`input`: expected a string or an array of items", "input")
 
     def completed(self, items: Sequence[Raw], model: str = "") -> bytes:
-        """Return the request body with `items`, the whole conversation, as `input`.
+        """Return the request body with `items`, in which references are resolved, as `input`.
 
         `model` is used if the request names no model.
         """
@@ -170,7 +171,7 @@ def user_messages(items: Sequence[Raw], mint: Callable[[str], str]) -> list[Raw]
     return with_ids(kept, mint)
 
 
-def item_id(item: Raw) -> str | None:
+def item_id(item: Raw | bytes) -> str | None:
     """Return the id of an item, or None."""
     try:
         return _HEAD.decode(item).id
@@ -253,6 +254,8 @@ class StoredResponse(msgspec.Struct, kw_only=True):
     """The input items as the client sent them."""
     previous: str | None = None
     """The id of the previous response, which this one continues. The items of the previous response precede `input`."""
+    checkpoint: Checkpoint | None = None
+    """The state in which an upstream knows the conversation up to and including this response, if any."""
 
     @property
     def id(self) -> str:
@@ -310,6 +313,8 @@ class StoredConversation(msgspec.Struct, kw_only=True):
     created: int
     metadata: dict[str, str] = {}
     items: list[Raw] = []
+    checkpoint: Checkpoint | None = None
+    """The state in which an upstream knows exactly these items, if any."""
     is_full: bool = False
     """Whether a response could not be added because the conversation would have become too large to store."""
 

@@ -139,3 +139,5 @@ class BuiltRequest(Struct, frozen=True):
     body: bytes
     tool_names: ToolNames
     notes: tuple[Note, ...] = ()
+    continues: bool = False
+    """Whether the body refers to a checkpoint instead of containing the whole history."""
