@@ -126,7 +126,7 @@ def test_a_gateway_without_websockets_does_not_load_their_package() -> None:
 async def test_a_common_client_is_understood() -> None:
     async with served(Accepting(echo_messages)) as server, asyncio.timeout(WAIT):
         async with connect(f"ws://127.0.0.1:{server.port}/ws", proxy=None) as client:
-            for text in ("", "hello", "ä€😀", 1000 * "x", 100_000 * "y"):
+            for text in ("", "hello", "ä€😀", *(size * "x" for size in (125, 126, 1000, 65_535, 65_536, 100_000))):
                 await client.send(text)
                 assert await client.recv() == text
             await client.send(["in ", "three ", "fragments"])
@@ -237,6 +237,12 @@ async def test_several_messages_are_sent_in_order() -> None:
     async with served(Accepting(talk)) as server:
         peer = await opened(server)
         assert [await peer.frame() for _ in range(3)] == [Frame(TEXT, b"one"), Frame(TEXT, b""), Frame(TEXT, b"three")]
+
+
+async def test_the_size_of_a_message_is_written_in_as_few_bytes_as_possible() -> None:
+    sizes = {125: b"\x7d", 126: b"\x7e\x00\x7e", 65_535: b"\x7e\xff\xff", 65_536: b"\x7f\0\0\0\0\0\1\0\0"}
+    for size, header in sizes.items():
+        assert await answered([HANDSHAKE, frame(size * b"x")], 1) == b"\x81" + header + size * b"x"
 
 
 async def test_only_one_task_may_wait_for_a_message() -> None:

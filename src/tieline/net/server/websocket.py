@@ -1,13 +1,15 @@
 """A WebSocket on a client's connection, after the handshake.
 
-The `websockets` package implements the protocol; this module adds I/O: flow control, timeouts and closing. Binary
-messages and extensions are not supported. The module is imported when the first WebSocket is opened (ADR 19).
+The `websockets` package implements the protocol, except for the frames of text messages to the client. This module also
+adds I/O: flow control, timeouts and closing. Binary messages and extensions are not supported. The module is imported
+when the first WebSocket is opened (ADR 19).
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from struct import Struct
 
 from websockets.frames import BINARY, CLOSE, CONT, TEXT, CloseCode, Frame
 from websockets.protocol import SEND_EOF, State
@@ -39,6 +41,12 @@ IDLE_TIMEOUT = 3600.0
 """Seconds without a message in either direction after which the connection is closed."""
 CLOSE_TIMEOUT = 10.0
 """Seconds that a client may take to reply to a close frame."""
+
+_FINAL_TEXT = 0x81
+"""The first byte of a frame that contains a whole text message."""
+_MAX_SHORT, _MAX_MEDIUM = 125, 0xFFFF
+"""The largest sizes that fit into the second byte of a frame, and into the two bytes after it."""
+_SHORT_HEADER, _MEDIUM_HEADER, _LONG_HEADER = Struct("!BB").pack, Struct("!BBH").pack, Struct("!BBQ").pack
 
 Hold = Callable[[int], bool]
 """Called with each change in the number of held bytes. Returns False if too many are held for all clients together."""
@@ -135,9 +143,7 @@ class WebSocket:
         if connection.is_write_paused:
             return self._send_later(texts)
         if texts and self.is_open:
-            for text in texts:
-                self._protocol.send_text(text)
-            connection.transport.write(b"".join(self._protocol.data_to_send()))
+            connection.transport.write(b"".join(_frames(texts)))
             self._message_at = self._loop.time()
         return connection.done
 
@@ -342,6 +348,19 @@ class WebSocket:
                 self._connection.half_close()
             else:
                 self._connection.close()  # the client sends nothing more that a reset could answer
+
+
+def _frames(texts: Sequence[bytes]) -> Iterator[bytes]:
+    """Yield the frames of text messages: for each message a header, and its text."""
+    for text in texts:
+        size = len(text)
+        if size <= _MAX_SHORT:
+            yield _SHORT_HEADER(_FINAL_TEXT, size)
+        elif size <= _MAX_MEDIUM:
+            yield _MEDIUM_HEADER(_FINAL_TEXT, _MAX_SHORT + 1, size)
+        else:
+            yield _LONG_HEADER(_FINAL_TEXT, _MAX_SHORT + 2, size)
+        yield text
 
 
 def _cut(reason: str) -> str:
