@@ -110,10 +110,10 @@ class ResponseHistory:
             if not found.is_complete:
                 raise previous_incomplete(previous)
             last = last or found
-            newer[previous] = _items(found)
+            newer[previous], has_summary = _items(found)
             size += _size(newer[previous])
             _check_size(size)
-            previous = None if _has_summary(found) else found.previous
+            previous = None if has_summary else found.previous
             await step_aside()  # decoding a large document takes a while
         if last is not None:
             items = [item for part in reversed(newer.values()) for item in part]
@@ -223,17 +223,15 @@ class ResponseHistory:
         return found
 
 
-def _has_summary(stored: StoredResponse) -> bool:
-    """Return whether a response contains a summary, which replaces the conversation before it."""
-    return last_summary(stored.output()) is not None
+def _items(stored: StoredResponse) -> tuple[list[bytes], bool]:
+    """Return what a response adds to its conversation, without references to the document that contains it.
 
-
-def _items(stored: StoredResponse) -> list[bytes]:
-    """Return what a response adds to its conversation, without references to the document that contains it."""
+    Also return whether the items begin with a summary, which replaces the conversation before it.
+    """
     output = stored.output()
     summary = last_summary(output)
     items = [*stored.input, *output] if summary is None else output[summary:]
-    return [bytes(item) for item in items if not is_trigger(item)]
+    return [bytes(item) for item in items if not is_trigger(item)], summary is not None
 
 
 def _size(items: Iterable[Raw | bytes]) -> int:
@@ -262,5 +260,6 @@ def context_of(conversation: StoredConversation) -> Context:
 
 def continued(context: Context, stored: StoredResponse) -> Context:
     """Return the context extended by a response and the items that it answered."""
-    before = NO_CONTEXT if _has_summary(stored) else context
-    return _extended(before._replace(model=stored.model, checkpoint=stored.checkpoint), _items(stored))
+    items, has_summary = _items(stored)
+    before = NO_CONTEXT if has_summary else context
+    return _extended(before._replace(model=stored.model, checkpoint=stored.checkpoint), items)

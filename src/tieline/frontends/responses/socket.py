@@ -257,10 +257,9 @@ class _Session:
             self._creator.release(creation)
 
     def _remember(self, lane: _Lane, creation: Creation, writer: StoringWriter) -> None:
-        response_id: str = msgspec.json.decode(writer.response)["id"]
         with suppress(GatewayError):  # too large to be continued by its id
             context = context_after(creation, writer.response, writer.checkpoint)
-            self._memory.put(lane.stream_id, response_id, context)
+            self._memory.put(lane.stream_id, creation.options.response_id, context)
 
     async def _create(self, creation: Creation, sender: "_Sender") -> bool:
         """Create a response and send its events. Return whether the response succeeded."""
@@ -269,7 +268,7 @@ class _Session:
             return True
         request = selecting(replace(creation.request, stream=True), self._exchange)
         client = client_of(self._exchange, "responses", self._profile, creation.size)
-        keep_alives = self._tasks.create_task(sender.send_keep_alives(self._keep_alive), name="keep-alive")
+        sender.start_keep_alives(self._keep_alive, self._tasks)
         last: Event | None = None
         try:
             async with aclosing(await self._creator.open(creation, request, client)) as leg:
@@ -277,13 +276,14 @@ class _Session:
                     last = batch[-1] if batch else last
                     await (sender.fail(last, batch) if isinstance(last, Failed) else sender.send(batch))
         except asyncio.CancelledError:
+            sender.stop_keep_alives()
             if self._socket.is_open:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(STOP_TIMEOUT):
                         await sender.fail(STOPPING)
             raise
         finally:
-            keep_alives.cancel()
+            sender.stop_keep_alives()
         return isinstance(last, Finished)
 
     async def _send_error(self, error: GatewayError, stream_id: str | None) -> None:
@@ -301,6 +301,7 @@ class _Sender:
         self._has_begun = False
         self._sent = 0
         """The number of times that events were sent."""
+        self._timer: asyncio.TimerHandle | None = None
         self._order = asyncio.Lock()
         """Held while events are sent, because two tasks may send events and the order must be preserved."""
 
@@ -318,13 +319,27 @@ class _Sender:
         else:
             await self._send([error_frame(LegFailed(failed))])
 
-    async def send_keep_alives(self, interval: float) -> None:
-        """Send the response's state after each `interval` seconds without an event; otherwise some clients give up."""
-        while True:
-            sent = self._sent
-            await asyncio.sleep(interval)
-            if sent == self._sent:
-                await self._send(events_in(self._writer.keep_alive()))
+    def start_keep_alives(self, interval: float, tasks: asyncio.TaskGroup) -> None:
+        """Send the response's state after each `interval` seconds without an event; otherwise some clients give up.
+
+        A timer is used because most responses end before a task would have anything to do.
+        """
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(interval, self._check, interval, tasks, self._sent)
+
+    def stop_keep_alives(self) -> None:
+        """Send no more keep-alives, and break the reference cycle with the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check(self, interval: float, tasks: asyncio.TaskGroup, sent: int) -> None:
+        if sent == self._sent:
+            tasks.create_task(self._send_keep_alive(), name="keep-alive")
+        self.start_keep_alives(interval, tasks)
+
+    async def _send_keep_alive(self) -> None:
+        await self._send(events_in(self._writer.keep_alive()))
 
     async def _send(self, events: list[bytes]) -> None:
         if not events:

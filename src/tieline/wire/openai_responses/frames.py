@@ -14,7 +14,8 @@ _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 
 def events_in(written: bytes) -> list[bytes]:
     """Return the JSON of each event in the text of complete server-sent events."""
-    return [line[5:].strip() for line in written.split(b"\n") if line.startswith(b"data:")]
+    pieces = (b"\n" + written).split(b"\ndata:")[1:]  # JSON text contains no line breaks, so this finds only lines
+    return [piece.partition(b"\n")[0].strip() for piece in pieces]
 
 
 def with_stream_id(event: bytes, stream_id: str) -> bytes:
