@@ -130,8 +130,10 @@ def _extra(shape: RequestShape, untranslated: tuple[Raw, ...], unknown: dict[str
 
     Each value is copied, because a Raw is a view, and even a small one would keep the whole body in memory.
     """
-    fields = zip(UNTRANSLATED, untranslated, strict=True)
-    extra = {name: raw.copy() for name, raw in fields if raw and raw != _NULL}
+    extra: dict[str, Raw] = {}
+    if any(untranslated):
+        fields = zip(UNTRANSLATED, untranslated, strict=True)
+        extra = {name: raw.copy() for name, raw in fields if raw and raw != _NULL}
     for name, raw in unknown.items():
         extra[name] = raw.copy()
     if shape.n is not None and shape.n > 1:

@@ -45,7 +45,6 @@ _MESSAGE = msgspec.json.Decoder(MessageShape)
 _STANDARD: msgspec.json.Decoder[Any] = msgspec.json.Decoder(StandardMessage)
 _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _NULL = Raw(b"null")
-_REASONING = frozenset(["reasoning", "reasoning_content"])
 _BLOCKS = msgspec.json.Decoder(list[ThinkingBlockShape] | None)
 
 _ROLES: dict[str | None, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
@@ -151,7 +150,7 @@ def _parse_message(shape: MessageShape, text: bytes, position: int, begun: bool)
         depends_on_position = shape.function_call is not None or not all(call.id for call in shape.tool_calls or ())
     else:
         parts = plain_text or content_parts(content)
-        if any(AT in part.meta for part in parts):
+        if parts is not plain_text and any(AT in part.meta for part in parts):
             parts = [within(part, f"messages[{position}]") for part in parts]
             depends_on_position = True
     in_place = role == "system" and begun
@@ -159,7 +158,7 @@ def _parse_message(shape: MessageShape, text: bytes, position: int, begun: bool)
     if shape.reasoning_details or shape.thinking_blocks or shape.extra_content:
         meta = with_state(meta, state_in(shape))
     message = Message(role=role, parts=tuple(parts), meta=meta)
-    return ParsedMessage(message, source=_standard(text, parts) if parts else None), depends_on_position
+    return ParsedMessage(message, source=_standard(shape, text, parts) if parts else None), depends_on_position
 
 
 def _parse_result(shape: MessageShape, text: bytes, plain_text: tuple[Text] | None) -> ParsedMessage:
@@ -167,24 +166,32 @@ def _parse_result(shape: MessageShape, text: bytes, plain_text: tuple[Text] | No
         got = "nothing" if shape.role is None else f"'{shape.role}'"
         raise bad("role", f"one of system, developer, user, assistant, tool, got {got}")
     result = ToolResult(call_id=shape.tool_call_id or "", content=plain_text or result_parts(shape.content))
-    return ParsedMessage(None, result, shape.name, _standard(text, ()))
+    return ParsedMessage(None, result, shape.name, _standard(shape, text, ()))
 
 
-def _standard(text: bytes, parts: Sequence[Part]) -> bytes | None:
+def _standard(shape: MessageShape, text: bytes, parts: Sequence[Part]) -> bytes | None:
     """Return the JSON text of a message if every upstream accepts it unchanged, because it follows the spec.
 
     Return None if it contains thinking or null, both of which some upstreams reject. (Some clients send null for every
     unused field.)
     """
+    if shape.reasoning is not None or shape.reasoning_content is not None:
+        return None
     try:
         _STANDARD.decode(text)
-        for name, value in _FIELDS.decode(text).items():
-            if name in _REASONING or (name != "content" and value == _NULL):
-                return None
+        if text.find(b"null") >= 0 and _has_null(text):
+            return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    is_whole = all(is_object(part.arguments) for part in parts if type(part) is ToolCall)
-    return text if is_whole else None
+    for part in parts:
+        if type(part) is ToolCall and not is_object(part.arguments):
+            return None
+    return text
+
+
+def _has_null(text: bytes) -> bool:
+    """Return whether a field of a message other than `content` is null."""
+    return any(value == _NULL for name, value in _FIELDS.decode(text).items() if name != "content")
 
 
 def _meta(name: str | None, in_place: bool) -> Meta:
