@@ -81,7 +81,9 @@ def content_parts(content: str | list[Raw] | None, message: int) -> tuple[Part, 
 
 def is_standard(role: str, parts: Sequence[Part], text: bytes) -> bool:
     """Return whether the API accepts a message unchanged. `text` is its JSON, `parts` are its parsed blocks."""
-    if not parts or _NULLS.search(text) or (role == "system" and any(type(part) is not Text for part in parts)):
+    if not parts or (role == "system" and any(type(part) is not Text for part in parts)):
+        return False
+    if text.find(b"null") >= 0 and _NULLS.search(text):  # most texts need only the first search, which is fast
         return False
     order = [_ORDER.get(type(part), 1) for part in parts]
     return order == sorted(order) and all(map(_is_standard_part, parts))
