@@ -4,7 +4,8 @@ Every user of the machine can connect to loopback, and so can anyone who uses a 
 gateway that can run commands must not serve these people without a key.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection
+from itertools import repeat
 from typing import Protocol
 
 from tieline.model.errors import GatewayError
@@ -77,13 +78,14 @@ class Keyless:
             )
         return ()
 
-    def check_headers(self, names: Iterable[bytes]) -> None:
+    def check_headers(self, names: Collection[bytes]) -> None:
         """Raise GatewayError if a header name reveals a proxy or a tunnel, or if host names are configured."""
         if self._is_published:
             raise self._refused("`hosts` under [server] is set, so other machines may reach it")
-        for name in names:
-            if name in _FORWARDING or name.startswith(_FORWARDING_PREFIXES):
-                raise self._refused(f"This request came through a proxy or a tunnel (`{name.decode('latin-1')[:60]}`)")
+        if _FORWARDING.isdisjoint(names) and not any(map(bytes.startswith, names, repeat(_FORWARDING_PREFIXES))):
+            return
+        name = next(name for name in names if name in _FORWARDING or name.startswith(_FORWARDING_PREFIXES))
+        raise self._refused(f"This request came through a proxy or a tunnel (`{name.decode('latin-1')[:60]}`)")
 
     async def check_user(self, connection: AcceptedConnection) -> None:
         """Raise GatewayError unless a connection comes from an accepted user.
