@@ -198,15 +198,7 @@ class ResponseReader(StreamReader):
         for index, raw in enumerate(content):
             self._start_block(index, raw)
             self._stop_block(index)
-        self._update_ending(
-            DeltaIn(
-                stop_reason=message.stop_reason,
-                stop_sequence=message.stop_sequence,
-                stop_details=message.stop_details,
-                container=message.container,
-            ),
-            None,
-        )
+        self._update_ending(message, None)
         self._finish()
 
     def _start(self, message: MessageIn) -> None:
@@ -225,8 +217,11 @@ class ResponseReader(StreamReader):
             self._start(MessageIn())
             self._note("inferred_start", "the answer started without message_start")
 
-    def _update_ending(self, delta: DeltaIn, usage: UsageIn | None) -> None:
-        """Record the ending and usage in a message_delta. A later delta overrides only the members it contains."""
+    def _update_ending(self, delta: DeltaIn | MessageIn, usage: UsageIn | None) -> None:
+        """Record the ending and usage in a message_delta, or the ending of a whole answer.
+
+        A later delta overrides only the members that it contains.
+        """
         if usage is not None:
             self._usage = _merge_usage(usage, self._usage)
         stop = self._stop
