@@ -12,7 +12,7 @@ from msgspec import Raw
 from tieline.model.events import Note, left_out
 from tieline.model.request import Effort, OutputFormat, Request, RequestSource
 from tieline.wire.openai_chat.build_messages import NO_MARKS, Json, MessagesBuilder
-from tieline.wire.openai_chat.build_tools import ToolArray, add_choice, build_tools, tool_names
+from tieline.wire.openai_chat.build_tools import ToolArray, add_choice, build_tools
 from tieline.wire.openai_chat.dialect import DEFAULT, Dialect
 from tieline.wire.openai_chat.schema import PROTOCOL
 from tieline.wire.shared.conversations import ConversationCache
@@ -28,11 +28,11 @@ _OWN_EFFORT = ("reasoning_effort", "reasoning", "thinking")
 
 def build_request(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> BuiltRequest:
     """Build the request body for /chat/completions."""
-    names = tool_names(request.tools, dialect) if request.tools else NO_TOOL_NAMES
+    source = _source(request, dialect) if request.protocol == PROTOCOL else None
+    tools = build_tools(request, dialect, source, cache) if request.tools else None
+    names = NO_TOOL_NAMES if tools is None else tools.names
     notes: list[Note] = []
     settings = _settings(request, dialect, names, notes)
-    source = _source(request, dialect) if request.protocol == PROTOCOL else None
-    tools = build_tools(request, dialect, names, source, cache) if request.tools else None
     messages = MessagesBuilder(request, dialect, names)
     if source is None:
         out = _translated(request, settings, tools, messages)

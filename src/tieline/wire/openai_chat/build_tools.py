@@ -20,23 +20,23 @@ from tieline.wire.shared.unsupported import lost_extensions, without_hosted
 
 
 class ToolArray(NamedTuple):
-    """The tools of a request as JSON text, and notes about changes to them."""
+    """The tools of a request as JSON text, the mapping between the client's and the upstream's names, and notes."""
 
     tools: tuple[ToolSpec, ...]
+    names: ToolNames
     text: Raw
     notes: tuple[Note, ...]
     is_as_sent: bool
     """Whether the client's own JSON for the tools can be sent unchanged."""
 
 
-def tool_names(tools: Sequence[ToolSpec], dialect: Dialect) -> ToolNames:
-    """Return the mapping between the client's names for these tools and the upstream's names."""
+def _tool_names(tools: Sequence[ToolSpec], dialect: Dialect) -> ToolNames:
     wrapped = [tool.name for tool in tools if tool.freeform and not dialect.freeform_tools]
     return ToolNames(tuple([tool.name for tool in tools if tool.hosted is None]), frozenset(wrapped))
 
 
 def build_tools(
-    request: Request, dialect: Dialect, names: ToolNames, source: RequestSource | None, cache: ConversationCache | None
+    request: Request, dialect: Dialect, source: RequestSource | None, cache: ConversationCache | None
 ) -> ToolArray:
     """Return the tools of a request as JSON. They are cached, because they rarely change during a conversation."""
     key = (PROTOCOL, "tool list", id(request.tools), dialect, source is None)
@@ -44,11 +44,12 @@ def build_tools(
     if known is not None and known.tools is request.tools:
         return known
     notes: list[Note] = []
+    names = _tool_names(request.tools, dialect)
     built = _tools(request, names, dialect, notes)
     is_as_sent = False
     if source is not None and request.tools is source.parsed.tools:
         is_as_sent = covers(member_of(source, "tools"), built)
-    tools = ToolArray(request.tools, Raw(encode(built)), () if is_as_sent else tuple(notes), is_as_sent)
+    tools = ToolArray(request.tools, names, Raw(encode(built)), () if is_as_sent else tuple(notes), is_as_sent)
     if cache is not None and not any(tool.hosted for tool in request.tools):
         cache.put(key, tools, len(tools.text))
     return tools
