@@ -29,7 +29,7 @@ from tieline.wire.anthropic.fragments import Fragment, cached_fragment
 from tieline.wire.anthropic.schema import PROTOCOL, InputTokenCount, TextBlock
 from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.json import Malformed, encode, read
-from tieline.wire.shared.sources import settings_of, usable_source
+from tieline.wire.shared.sources import settings_of, usable_source, with_messages
 from tieline.wire.shared.spelling import NO_TOOL_NAMES, BuiltRequest
 
 _COUNT = msgspec.json.Decoder(InputTokenCount)
@@ -47,7 +47,7 @@ _NO_SYSTEM = Fragment((), b"")
 _NO_REASONING = Reasoning()
 MAX_MARKS = 4
 """Maximum number of cache marks that the API accepts."""
-_MARK = b'"cache_control":{"type":"ephemeral"}'
+_MARK = b',"cache_control":{"type":"ephemeral"}'
 
 
 def build_request(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> BuiltRequest:
@@ -103,15 +103,17 @@ def _joined(prompt: _Prompt, fields: dict[str, Any]) -> bytes:
         for at in history.turns_to_mark():
             turns[at] = _marked(history.turns[at])
     before = [_marked(part) if is_marked else part.text for part in (prompt.tools, prompt.system) if part.text]
-    return b",".join([encode(fields)[:-1], *before, b'"messages":[%b]}' % b",".join(turns)])
+    turns[0] = b'"messages":[' + turns[0]
+    turns[-1] += b"]}"
+    return b",".join([encode(fields)[:-1], *before, *turns])
 
 
 def _marked(fragment: Fragment) -> bytes:
     """Return the text of a fragment with a cache mark inserted into the last block that is allowed to have one."""
     if not fragment.mark_at:
         return fragment.text
-    at = len(fragment.text) - fragment.mark_at
-    return b"%b,%b%b" % (fragment.text[:at], _MARK, fragment.text[at:])
+    text, at = fragment.text, len(fragment.text) - fragment.mark_at
+    return b"".join((text[:at], _MARK, text[at:]))
 
 
 def _prompt(
@@ -201,8 +203,7 @@ def _copied(request: Request, prompt: _Prompt, settings: dict[str, Any], source:
         out.pop("system", None)
         if prompt.system.text:
             out["system"] = Raw(prompt.system.text.removeprefix(b'"system":'))
-    out["messages"] = Raw(b"[%b]" % b",".join([turn.text for turn in prompt.history.turns]))
-    return encode(out)
+    return with_messages(out, [turn.text for turn in prompt.history.turns])
 
 
 # ── Settings ─────────────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,7 @@ from tieline.wire.openai_chat.schema import PROTOCOL
 from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.effort import effort_of
 from tieline.wire.shared.json import encode
-from tieline.wire.shared.sources import messages_json, settings_of, usable_source
+from tieline.wire.shared.sources import message_texts, settings_of, usable_source, with_messages
 from tieline.wire.shared.spelling import NO_TOOL_NAMES, BuiltRequest, ToolNames
 
 _TRANSLATED = frozenset(["tool_choice", "parallel_tool_calls", "max_tokens", "max_completion_tokens"])
@@ -35,16 +35,16 @@ def build_request(request: Request, dialect: Dialect = DEFAULT, cache: Conversat
     settings = _settings(request, dialect, names, notes)
     messages = MessagesBuilder(request, dialect, names)
     if source is None:
-        out = _translated(request, settings, tools, messages)
+        body = _translated(request, settings, tools, messages)
     else:
-        out = _copied(request, settings, tools, messages, source)
+        body = _copied(request, settings, tools, messages, source)
     if messages.lost_marks:
         notes.append(NO_MARKS)
     notes += () if tools is None else tools.notes
-    return BuiltRequest(encode(out), names, tuple(dict.fromkeys((*notes, *messages.notes))))
+    return BuiltRequest(body, names, tuple(dict.fromkeys((*notes, *messages.notes))))
 
 
-def _translated(request: Request, settings: Json, tools: ToolArray | None, messages: MessagesBuilder) -> Json:
+def _translated(request: Request, settings: Json, tools: ToolArray | None, messages: MessagesBuilder) -> bytes:
     """Return a request built from parsed values only, without the client's JSON."""
     out = settings
     if tools is not None:
@@ -52,7 +52,7 @@ def _translated(request: Request, settings: Json, tools: ToolArray | None, messa
     for message in request.messages:
         messages.add(message)
     out["messages"] = messages.out
-    return out
+    return encode(out)
 
 
 def _source(request: Request, dialect: Dialect) -> RequestSource | None:
@@ -66,15 +66,15 @@ def _source(request: Request, dialect: Dialect) -> RequestSource | None:
 
 def _copied(
     request: Request, settings: Json, tools: ToolArray | None, messages: MessagesBuilder, source: RequestSource
-) -> Json:
+) -> bytes:
     """Return the client's JSON request with the changed members replaced."""
     out = settings_of(source, settings, own=_TRANSLATED)
+    del out["messages"]
     if tools is None:
         out.pop("tools", None)
     elif not tools.is_as_sent:
         out["tools"] = tools.text
-    out["messages"] = messages_json(request.messages, source, messages.json)
-    return out
+    return with_messages(out, message_texts(request.messages, source, messages.json))
 
 
 def _settings(request: Request, dialect: Dialect, names: ToolNames, notes: list[Note]) -> Json:

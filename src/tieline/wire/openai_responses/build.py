@@ -25,7 +25,7 @@ from tieline.wire.openai_responses.schema import PROTOCOL, STATE_FIELDS
 from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.effort import effort_of
 from tieline.wire.shared.json import decode_any, encode
-from tieline.wire.shared.sources import messages_json, settings_of, usable_source
+from tieline.wire.shared.sources import message_texts, settings_of, usable_source
 from tieline.wire.shared.spelling import NO_TOOL_NAMES, BuiltRequest, ToolNames
 
 MIN_OUTPUT_TOKENS = 16
@@ -111,7 +111,7 @@ def _copied(
     elif not tools.is_as_sent:
         out["tools"] = tools.text
     text = bytes(out.pop("input"))
-    written = messages_json(messages, source, items.json)
+    written = Raw(b"[%b]" % b",".join(message_texts(messages, source, items.json)))
     if not items.instructions:
         out.pop("instructions", None)
     elif "instructions" not in sent or decode_any(sent["instructions"]) != "\n\n".join(items.instructions):

@@ -1,6 +1,6 @@
 """Pass on the original JSON if client and upstream use the same protocol. Only changed members are replaced."""
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -84,11 +84,22 @@ def _plain(value: Any) -> Any:
     return _ANY.decode(encode(value)) if isinstance(value, dict | list | Raw) else value
 
 
-def messages_json(messages: Iterable[Message], source: RequestSource, build: Callable[[Message], bytes]) -> Raw:
-    """Return the messages as a JSON array: unchanged messages as the client sent them, others encoded by `build`."""
-    texts = {id(message): text for message, text in zip(source.parsed.messages, source.messages, strict=True)}
+def message_texts(messages: Iterable[Message], source: RequestSource, build: Callable[[Message], bytes]) -> list[bytes]:
+    """Return the JSON text of each message: unchanged messages as the client sent them, others encoded by `build`."""
+    texts = dict(zip(map(id, source.parsed.messages), source.messages, strict=True))
     written = [texts.get(id(message)) or build(message) for message in messages]
-    return Raw(b"[%b]" % b",".join([text for text in written if text]))
+    return [text for text in written if text]
+
+
+def with_messages(members: Mapping[str, Any], texts: Sequence[bytes]) -> bytes:
+    """Return the JSON of a request with these members, followed by an array of messages with these JSON texts.
+
+    The texts are copied only once, because they can be large.
+    """
+    first, *others = texts or (b"",)
+    parts = [encode(members)[:-1], b'"messages":[' + first, *others]
+    parts[-1] += b"]}"
+    return b",".join(parts)
 
 
 def with_model(source: AnswerSource, model: str) -> bytes:
