@@ -1,6 +1,8 @@
 """A leg as its client sees it: its batches, its end, and what is counted when the client leaves early."""
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -132,15 +134,17 @@ async def test_a_leg_without_tools_or_enabled_repairs_is_not_repaired(
 
 
 class Recording(Saying):
-    """Records the requests it is started with."""
+    """Records the requests and hosts it is started with."""
 
     def __init__(self, protocol: str) -> None:
         super().__init__(HELLO)
         self.protocols = (protocol,)
         self.started: list[Request] = []
+        self.hosts: list[Host] = []
 
     async def start(self, request: Request, host: Host) -> Saying:
         self.started.append(request)
+        self.hosts.append(host)
         return await super().start(request, host)
 
 
@@ -154,3 +158,22 @@ async def test_only_a_backend_of_the_same_protocol_gets_the_source_of_a_request(
     await leg.aclose()
     (started,) = backend.started
     assert (started.source is source) == is_kept
+
+
+class _TracedSource(RequestSource):
+    """A source to which there can be weak references."""
+
+
+async def test_neither_a_run_nor_the_record_keeps_the_body_of_a_request() -> None:
+    parsed = Request(model="say/m", messages=(), protocol="same")
+    source = _TracedSource("same", b"{}", (), parsed)
+    traced = weakref.ref(source)
+    stand = Watched(backend := Recording("other"))
+    leg = await stand.gateway.open(replace(parsed, source=source), LegClient("test"))
+    assert [batch async for batch in leg]
+    await leg.aclose()
+    del leg, source
+    gc.collect()
+    assert backend.hosts
+    assert stand.gateway.bus.records.kept
+    assert traced() is None

@@ -86,12 +86,12 @@ class LedgerEntry:
     __slots__ = ("_dropped", "_ledger", "backend", "began", "client", "model", "record", "request")
 
     def __init__(self, request: Request, client: LegClient, ledger: Ledger) -> None:
-        self.request = request
+        # Without its source: a parked run refers to this entry, and the record is kept even longer.
+        self.request = request if request.source is None else replace(request, source=None)
         self.client = client
         self._ledger = ledger
         self.began = ledger.clock()
-        recorded = request if request.source is None else replace(request, source=None)
-        self.record = ledger.records.begin(recorded, client.frontend, client.user_agent)
+        self.record = ledger.records.begin(self.request, client.frontend, client.user_agent)
         self.backend = ""
         self.model = ""
         """The upstream's name for the model."""
