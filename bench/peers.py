@@ -162,7 +162,8 @@ class Tieline(Peer):
     def launch(self) -> Launch:
         config = _write(f"{self.name}.toml", f"[server]\nport = {self.port}\n{self.backends()}")
         command = [self._python(), "-m", "tieline", "serve", "--config", str(config)]
-        return Launch(command, {"TIELINE_BENCH_KEY": KEY})
+        # If this variable is set, Python compiles every module at each start, which no user would see.
+        return Launch(command, {"TIELINE_BENCH_KEY": KEY, "PYTHONDONTWRITEBYTECODE": ""})
 
     def backends(self) -> str:
         """Return the part of the configuration that describes the upstreams."""
