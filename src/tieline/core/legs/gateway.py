@@ -110,8 +110,9 @@ class Gateway:
         The caller must close the leg. If the run cannot be started, no exception is raised. Instead, the only event of
         the leg is the failure.
         """
-        with contextlib.suppress(GatewayError):  # routing raises it again
-            request = self.named(request)
+        if not request.model:
+            with contextlib.suppress(GatewayError):  # routing raises it again
+                request = self.named(request)
         entry = LedgerEntry(request, client, self._ledger)
         try:
             prepared = self._prepare(request, entry, *await self._route(request, client.access))

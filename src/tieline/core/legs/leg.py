@@ -46,6 +46,8 @@ MAX_MESSAGE = 8192
 
 INTERNAL_ERROR = GatewayError("internal", "Something went wrong inside the gateway; its log says what.")
 
+_UNNOTED = frozenset((PartDelta, PartStart, Started))
+"""Types of events that do not change the state of a leg."""
 _REMEMBERED = frozenset((Thinking, ToolCall))
 """Types of parts that are counted or remembered when a leg has ended."""
 
@@ -277,8 +279,7 @@ class WatchedLeg:
         record.add_received(tuple(received) if type(received) is SourcedBatch else received, elapsed)
         batch = self._processed(received)
         for event in batch:
-            kind = type(event)
-            if kind is not PartDelta and kind is not PartStart and kind is not Started:
+            if type(event) not in _UNNOTED:
                 self._note(event)
         if type(self._ending) is Failed:
             batch = [*batch[:-1], self._ending]
