@@ -52,9 +52,10 @@ RESULT_ROLES = ("tool", "function")
 
 
 class ParsedMessage(NamedTuple):
-    """One parsed message of the protocol: either a `Message`, or a tool result that becomes part of one."""
+    """One parsed message of the protocol. Consecutive tool results become one message together."""
 
-    message: Message | None
+    message: Message
+    """The message. For a tool result, a message that contains only this result."""
     result: ToolResult | None = None
     tool: str | None = None
     """The tool name in a result, if the client sent it. It helps to find the call if the call id is missing."""
@@ -105,11 +106,11 @@ class ChatMessagesParser:
         return parsed
 
     def _add(self, parsed: ParsedMessage) -> None:
-        message = parsed.message
-        if message is None:
+        if parsed.result is not None:
             self._consecutive.append(parsed)
             self._begun = True
             return
+        message = parsed.message
         if self._consecutive:
             self._merge_results()
         if message.role == "assistant":
@@ -123,6 +124,10 @@ class ChatMessagesParser:
         row, self._consecutive = self._consecutive, []
         results = [parsed.result for parsed in row if parsed.result is not None]
         self._results += results
+        if len(row) == 1 and results[0].call_id:
+            self.messages.append(row[0].message)
+            self.sources.append(row[0].source)
+            return
         if not all(result.call_id for result in results):
             results, self._calls = match_results(results, [parsed.tool for parsed in row], self._calls, self._results)
             self._results = []
@@ -166,7 +171,8 @@ def _parse_result(shape: MessageShape, text: bytes, plain_text: tuple[Text] | No
         got = "nothing" if shape.role is None else f"'{shape.role}'"
         raise bad("role", f"one of system, developer, user, assistant, tool, got {got}")
     result = ToolResult(call_id=shape.tool_call_id or "", content=plain_text or result_parts(shape.content))
-    return ParsedMessage(None, result, shape.name, _standard(shape, text, ()))
+    message = Message(role="user", parts=(result,))
+    return ParsedMessage(message, result, shape.name, _standard(shape, text, ()))
 
 
 def _standard(shape: MessageShape, text: bytes, parts: Sequence[Part]) -> bytes | None:
