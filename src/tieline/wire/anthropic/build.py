@@ -98,7 +98,7 @@ class _Prompt(Struct):
 def _joined(prompt: _Prompt, fields: dict[str, Any]) -> bytes:
     """Build the body of a request from its fragments: `fields` (the settings) come first, the messages last."""
     history, is_marked = prompt.history, prompt.sets_marks
-    turns = [turn.text for turn in history.turns]
+    turns = history.texts
     if is_marked:
         for at in history.turns_to_mark():
             turns[at] = _marked(history.turns[at])
@@ -203,7 +203,7 @@ def _copied(request: Request, prompt: _Prompt, settings: dict[str, Any], source:
         out.pop("system", None)
         if prompt.system.text:
             out["system"] = Raw(prompt.system.text.removeprefix(b'"system":'))
-    return with_messages(out, [turn.text for turn in prompt.history.turns])
+    return with_messages(out, prompt.history.texts)
 
 
 # ── Settings ─────────────────────────────────────────────────────────────────────────────────────

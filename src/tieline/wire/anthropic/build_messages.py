@@ -4,6 +4,9 @@ The API requires that turns alternate between user and assistant, start with the
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -26,6 +29,7 @@ MIN_CACHED_MESSAGES = 3
 """Minimum number of messages in a conversation whose turns are cached. Shorter conversations rarely continue."""
 
 _MARK_FIELD = b'"cache_control"'
+_MARKS, _NOTES, _TEXT, _IS_UNSIGNED = map(attrgetter, ("marks", "notes", "text", "is_unsigned"))
 _HEADS = {role: b'{"role":"%b","content":' % role.encode() for role in ("user", "assistant", "system")}
 
 
@@ -48,12 +52,17 @@ class History(Struct):
     @property
     def marks(self) -> int:
         """The number of cache marks that the client set."""
-        return sum(turn.marks for turn in self.turns)
+        return sum(map(_MARKS, self.turns))
 
     @property
     def notes(self) -> list[Note]:
         """The notes about changes and omissions in all turns."""
-        return [note for turn in self.turns for note in turn.notes]
+        return [*chain.from_iterable(map(_NOTES, self.turns))]
+
+    @property
+    def texts(self) -> list[bytes]:
+        """The JSON texts of all turns."""
+        return [*map(_TEXT, self.turns)]
 
     def turns_to_mark(self) -> list[int]:
         """Return the indices of the turns to mark: the last of this request, and the last of the previous request."""
@@ -84,7 +93,7 @@ class TurnWriter(Struct):
         """Return the turns of a conversation."""
         groups = _groups(messages, self.dialect.system_in_messages)
         history = History(self._turns(groups, 0))
-        if not self.dialect.unsigned_thinking and any(turn.is_unsigned for turn in history.turns):
+        if not self.dialect.unsigned_thinking and any(map(_IS_UNSIGNED, history.turns)):
             stripped = thinking.count_stripped(messages)
             history = History(self._turns(groups, stripped), stripped)
         return history
@@ -107,7 +116,7 @@ class TurnWriter(Struct):
             return self.write(role, messages, strip_thinking)
         context = (role, strip_thinking, self.dialect, self.names.renamed)
         return cached_fragment(
-            self.cache, "turn", messages, context, lambda: self.write(role, messages, strip_thinking)
+            self.cache, "turn", messages, context, partial(self.write, role, messages, strip_thinking)
         )
 
     def without_marks(self, history: History, count: int) -> None:
@@ -155,7 +164,9 @@ class TurnWriter(Struct):
 
 def _groups(messages: Sequence[Message], system_in_messages: bool) -> list[_Group]:
     """Group consecutive messages of the same role. The first group always has the role user, and may be empty."""
-    groups = [_Group("user", [], 0)]
+    last_role = "user"
+    group: list[Message] = []
+    groups = [_Group(last_role, group, 0)]
     for at, message in enumerate(messages):
         role: str = message.role
         if role == "system":
@@ -164,10 +175,11 @@ def _groups(messages: Sequence[Message], system_in_messages: bool) -> list[_Grou
                 if not _words(message) and not _has_directives(message):
                     continue
                 role = "system"
-        if role == groups[-1].role:
-            groups[-1].messages.append(message)
+        if role == last_role:
+            group.append(message)
         else:
-            groups.append(_Group(role, [message], at))
+            last_role, group = role, [message]
+            groups.append(_Group(role, group, at))
     return groups
 
 
