@@ -222,7 +222,8 @@ class AnyRequestShape(RequestShape, forbid_unknown_fields=False):
 
 # ── Messages that follow the spec ────────────────────────────────────────────────────────────────
 
-Id = Annotated[str, Meta(min_length=1, max_length=64)]
+MAX_ID = 64
+Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
 Words = Annotated[str, Meta(min_length=1)]
 
 
