@@ -90,28 +90,25 @@ def is_standard(role: str, parts: Sequence[Part], text: bytes) -> bool:
 
 
 def _is_standard_part(part: Part) -> bool:
-    match part:
-        case Text(text=text):
-            return bool(text) and not text.isspace()
-        case Thinking(signature=signature):
-            return bool(signature)
-        case ToolCall():
-            return plain_id(part.id) == part.id and json.is_object(part.arguments) and is_plain_name(part.name)
-        case Image(data=str(), media_type=media_type):
-            return media_type in IMAGES
-        case ToolResult():
-            return _is_standard_result(part)
-        case _:
-            return True
+    # Type comparisons, because class patterns that do not match are slow.
+    if type(part) is Text:
+        return bool(part.text) and not part.text.isspace()
+    if type(part) is ToolResult:
+        return _is_standard_result(part)
+    if type(part) is ToolCall:
+        return plain_id(part.id) == part.id and json.is_object(part.arguments) and is_plain_name(part.name)
+    if type(part) is Thinking:
+        return bool(part.signature)
+    if type(part) is Image and part.data is not None:
+        return part.media_type in IMAGES
+    return True
 
 
 def _is_standard_result(part: ToolResult) -> bool:
-    is_shown = all(_is_standard_part(inner) for inner in part.content)
-    return (
-        is_shown
-        and plain_id(part.call_id) == part.call_id
-        and not (part.is_error and any(type(inner) is not Text for inner in part.content))
-    )
+    content = part.content
+    if part.is_error and any(type(inner) is not Text for inner in content):
+        return False
+    return plain_id(part.call_id) == part.call_id and all(map(_is_standard_part, content))
 
 
 def text_part(block: TextBlock) -> Text:
