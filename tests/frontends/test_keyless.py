@@ -6,9 +6,10 @@ import pytest
 
 from tests.net.served import Client, served
 from tieline.frontends.guard import Guard
-from tieline.frontends.http import Exchange
+from tieline.frontends.http import AsgiConnection, Exchange
 from tieline.frontends.http_app import HttpApp, Route
 from tieline.frontends.keyless import Keyless
+from tieline.model.errors import GatewayError
 from tieline.wire import anthropic, openai_chat
 
 ME, OTHER = 1000, 1001
@@ -152,6 +153,13 @@ def test_the_person_who_starts_it_hears_what_is_not_protected() -> None:
     assert Guard(keyless=Keyless(owner_of=owner_of)).warnings() == ()
     assert Guard(keys=["s3cret"], keyless=Keyless()).warnings() == ()
     [unknown] = Guard(keyless=Keyless()).warnings()
-    assert "Every user of this machine" in unknown
+    assert "every request except /healthz is refused" in unknown
     [published] = Guard(keyless=Keyless(owner_of=owner_of, is_published=True)).warnings()
     assert "TIELINE_KEY" in published
+
+
+async def test_a_system_that_reveals_no_users_serves_no_request_without_a_key() -> None:
+    connection = AsgiConnection({"client": ("127.0.0.1", 5), "server": ("127.0.0.1", 6)})
+    with pytest.raises(GatewayError, match="cannot be determined, and the gateway has no key"):
+        await Guard(keyless=Keyless()).check_user(connection)
+    await Guard(keys=["s3cret"], keyless=Keyless()).check_user(connection)

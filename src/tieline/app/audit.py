@@ -14,6 +14,7 @@ import msgspec
 
 from tieline.app.folders import state_folder
 from tieline.core.inbox.inbox import AuditEntry
+from tieline.net.private_files import open_private
 from tieline.tools.policy import Subject, Verdict
 
 log = logging.getLogger("tieline")
@@ -25,7 +26,7 @@ AUDIT_KEPT = 3
 LONGEST_TEXT = 16 << 10
 """Maximum number of characters of each text in a record. Longer texts are truncated."""
 
-_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_APPEND = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
 
 
 class AuditLog:
@@ -67,11 +68,9 @@ class AuditLog:
         path = self._path
         if path is None:
             raise FileNotFoundError("neither HOME nor XDG_STATE_HOME is set")
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.exists() and path.stat().st_size + len(line) > self._limit:
             self._rotate(path)
-        with os.fdopen(os.open(path, _APPEND, 0o600), "ab", buffering=0) as file:
-            os.fchmod(file.fileno(), 0o600)
+        with os.fdopen(open_private(path, _APPEND), "ab", buffering=0) as file:
             file.write(line)
 
     def _rotate(self, path: Path) -> None:

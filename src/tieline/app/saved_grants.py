@@ -1,7 +1,6 @@
 """Saved grants: permissions that the user granted with the answer "always". There is one file per workspace."""
 
 import errno
-import fcntl
 import hashlib
 import logging
 import os
@@ -14,7 +13,8 @@ from pathlib import Path
 
 from tieline.app.config import ConfigError
 from tieline.model.rules import Rule
-from tieline.net.private_files import read_private, write_private
+from tieline.net.file_lock import try_lock
+from tieline.net.private_files import open_private, read_private, write_private
 from tieline.tools.policy import Grants, dump_rules, load_rules
 
 log = logging.getLogger("tieline")
@@ -24,7 +24,6 @@ LOCK_WAIT = 5.0
 """Seconds to wait while another gateway is writing the grants of the same workspace."""
 
 _FileIdentity = tuple[int, ...]
-_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class SavedGrants(Grants):
@@ -108,18 +107,13 @@ class SavedGrants(Grants):
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the lock that all gateways with this workspace share. Raise OSError after waiting LOCK_WAIT seconds."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(self.path.with_suffix(".lock"), _LOCK, 0o600)
+        descriptor = open_private(self.path.with_suffix(".lock"), os.O_RDWR)
         try:
             until = time.monotonic() + LOCK_WAIT
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > until:
-                        raise OSError(errno.EAGAIN, "another gateway is writing to it") from None
-                    time.sleep(0.01)
+            while not try_lock(descriptor):
+                if time.monotonic() > until:
+                    raise OSError(errno.EAGAIN, "another gateway is writing to it")
+                time.sleep(0.01)
             yield
         finally:
             os.close(descriptor)

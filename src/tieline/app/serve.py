@@ -4,8 +4,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import os
-import resource
 import signal
 import socket
 from collections.abc import Callable, Coroutine, Mapping
@@ -23,6 +21,11 @@ from tieline.app.reachability import unreachable
 from tieline.frontends.http_app import HttpApp
 from tieline.net.server.protocol import HttpServerProtocol
 
+try:
+    import resource
+except ImportError:  # Windows, which has no such limits
+    resource = None  # type: ignore[assignment]  # checked before each use
+
 if TYPE_CHECKING:
     from tieline.sim.cursor import CursorSim
 else:
@@ -35,6 +38,8 @@ SAFETY = [("x-content-type-options", "nosniff"), ("cross-origin-resource-policy"
 KEEP_IDLE = 75
 BACKLOG = 4096
 MOST_FILES = 65536
+FILES_ON_MACOS = 10240
+"""A limit on open files that macOS always accepts. It rejects higher ones, even if it reports none."""
 _KEPT_MEMORY = 4 << 20
 DRAIN = 1
 """Seconds that open requests have to finish after the gateway was asked to stop."""
@@ -161,10 +166,17 @@ async def close(app: App) -> None:
 
 def _raise_file_limit() -> None:
     """Raise the limit on open files, which is usually 1024. Every stream and every parked run needs an open file."""
+    if resource is None:
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
+    if soft == resource.RLIM_INFINITY:
+        return
+    for number in (MOST_FILES if hard == resource.RLIM_INFINITY else hard, FILES_ON_MACOS):
+        if number <= soft:
+            return
         with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else MOST_FILES, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (number, hard))
+            return
 
 
 def _simulated(url: str) -> dict[str, object]:
@@ -181,4 +193,6 @@ def listen(host: str, port: int, hint: str) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        raise ConfigError(f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. {hint}") from error
+        # Python appends the address to the reason, and `os.strerror` does not know the errors of sockets on Windows.
+        reason = (error.strerror or str(error)).partition(" (while attempting")[0]
+        raise ConfigError(f"cannot listen on {host}:{port}: {reason}. {hint}") from error

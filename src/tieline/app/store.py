@@ -15,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from tieline.net.private_files import open_private
+
 log = logging.getLogger("tieline")
 
 FILE_NAME = "sessions.sqlite3"
@@ -156,10 +158,7 @@ class DiskStore:
         return result
 
     def _open(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(self.path, flags, 0o600), "rb") as file:
-            os.fchmod(file.fileno(), 0o600)
+        os.close(open_private(self.path, os.O_RDWR))
         try:
             return self._connected()
         except sqlite3.DatabaseError as error:

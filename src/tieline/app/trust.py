@@ -5,11 +5,9 @@ start programs, so it is used only if the user has trusted exactly this content 
 `--config`, and the user's own file, are always trusted.
 """
 
-import grp
 import hashlib
 import json
 import os
-import pwd
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from tieline.app.config import FILE_NAME, ConfigError
 from tieline.app.config_file import LIMIT, ConfigFile, read_config_file
-from tieline.net.private_files import NotAFileError, read_file, read_private, write_private
+from tieline.net.private_files import NotAFileError, has_owners, read_file, read_private, write_private
 
 FOLDER_NAME = "trusted"
 RECORD_LIMIT = 64 << 10
@@ -199,6 +197,8 @@ def _is_same(one: Path, other: Path) -> bool:
 
 def _require_own(state: os.stat_result) -> None:
     """Raise ValueError if anyone except this user and root may have written the file."""
+    if not has_owners():
+        return
     if state.st_uid not in (os.getuid(), 0):
         raise ValueError("it belongs to another user; to use it anyway, pass it with --config")
     if state.st_mode & stat.S_IWOTH or (state.st_mode & stat.S_IWGRP and not _is_private_group(state.st_gid)):
@@ -207,6 +207,9 @@ def _require_own(state: os.stat_result) -> None:
 
 def _is_private_group(gid: int) -> bool:
     """Return whether this user is the only member of a group. Many systems create such a group for each user."""
+    import grp  # noqa: PLC0415 - rarely needed, and missing on Windows
+    import pwd  # noqa: PLC0415 - as above
+
     try:
         user, group = pwd.getpwuid(os.getuid()), grp.getgrgid(gid)
     except KeyError:

@@ -5,6 +5,7 @@ import contextlib
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -19,6 +20,8 @@ from tieline.net.process.program import Process, ProcessError, StopTimeouts
 from tieline.net.process.tail import Tail
 
 LOOPBACK = "127.0.0.1"
+ROOT = str(Path("/").absolute())
+"""The folder in which the program runs."""
 URL_TIMEOUT = 60.0
 """Time limit for a program to print its public address, in seconds."""
 MAX_OUTPUT = 64 * 1024
@@ -31,11 +34,11 @@ ENVIRONMENT = frozenset(
         *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "TZ", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"),
         *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
         *("SSL_CERT_FILE", "SSL_CERT_DIR"),
+        # Windows
+        *("APPDATA", "COMSPEC", "LOCALAPPDATA", "PATHEXT", "SYSTEMROOT", "TEMP", "TMP", "USERPROFILE"),
     )
 )
 """The environment variables that a program receives. None of them contains a key."""
-_MERGED = ("/bin/sh", "-c", 'exec "$@" 2>&1', "sh")
-"""A command prefix that merges a program's standard error into its standard output. Either may contain the address."""
 
 
 class TunnelProgram(NamedTuple):
@@ -163,7 +166,9 @@ async def _run_program(
     program = options.program
     own = {name: value for name, value in env.items() if name in ENVIRONMENT}
     try:
-        process = await Process.start((*_MERGED, options.path, *program.arguments(port)), env=own, cwd="/")
+        # The address may be in the standard output or in the standard error.
+        argv = (options.path, *program.arguments(port))
+        process = await Process.start(argv, env=own, cwd=ROOT, merges_stderr=True)
     except ProcessError as error:
         return TunnelError(f"{program.name} could not be started: {error.message}")
     output = Tail(MAX_OUTPUT)

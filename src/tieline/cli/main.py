@@ -1,6 +1,7 @@
 """The subcommands and options of `tieline`. The module `commands`, which runs them, is imported only when needed."""
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -36,6 +37,7 @@ configuration files is used: --config FILE, ./tieline.toml if you trust it
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `tieline` and return the exit status. By default, `arguments` are those of the process."""
+    _tolerate_encoding()
     options = _parser().parse_args(arguments)
     try:
         return perform(options)
@@ -45,6 +47,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The program that reads our output has closed the pipe. Prevent another error when the interpreter flushes it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _tolerate_encoding() -> None:
+    """Make output show escapes for characters that its encoding lacks, instead of raising an error.
+
+    On Windows, output to a file or a pipe has the encoding of the system's language.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,7 +8,6 @@ import argparse
 import json
 import re
 import sys
-import termios
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from tieline.app.config import FILE_NAME, ConfigError
 from tieline.app.config_file import ConfigFile, load_config, parse_toml
 from tieline.app.trust import TrustStore, Untrusted, place, read_local
+from tieline.cli.terminal import discard_typed
 from tieline.tools.invisible_text import visible
 
 Say = Callable[[str], None]
@@ -133,7 +133,7 @@ def agree(untrusted: Untrusted) -> bool:
 
 def _typed_yes(question: str) -> bool:
     """Ask a question on the terminal, and return whether the user typed yes. Discard input typed earlier."""
-    termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    discard_typed(sys.stdin)
     sys.stderr.write(question)
     sys.stderr.flush()
     line = sys.stdin.readline()

@@ -125,7 +125,7 @@ class Guard:
         self._keys = Keys(keys, named, rate_clock)
         self._passes = Passes(self._keys.own, clock)
         self._known_hosts: BoundedCache[bytes, bool] = BoundedCache(MAX_KNOWN_HOSTS, max_weight=MAX_KNOWN_HOST_BYTES)
-        self._keyless = keyless or Keyless() if self._keys.is_empty else None
+        self._keyless = keyless or Keyless(checks_users=False) if self._keys.is_empty else None
 
     def check(self, exchange: Exchange, *, keyed: bool, public: bool = False, cross_site: bool = False) -> None:
         """Raise GatewayError if a request must not be served, judging by its headers.

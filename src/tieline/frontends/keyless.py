@@ -44,7 +44,8 @@ class Keyless:
 
     `key_name` is the environment variable for the key. `is_published` says whether host names are configured, so that
     other machines may reach the gateway. `users` are the accepted uids. `owner_of` looks up the uid behind a
-    connection; if it is None, users are not checked.
+    connection; if it is None, this system cannot do that, and all requests are refused. `checks_users` is false only
+    for an application that has no listener of its own.
     """
 
     def __init__(
@@ -54,11 +55,13 @@ class Keyless:
         is_published: bool = False,
         owner_of: OwnerLookup | None = None,
         users: Collection[int] = (),
+        checks_users: bool = True,
     ) -> None:
         self._key_name = key_name
         self._is_published = is_published
         self._owner_of = owner_of
         self._users = frozenset(users)
+        self._checks_users = checks_users
         self._remedy = (
             f"Set {key_name} where the gateway runs to a long random text, restart it, and send the same text as "
             "`Authorization: Bearer <key>` or `x-api-key: <key>`."
@@ -71,10 +74,10 @@ class Keyless:
                 "Warning: `hosts` under [server] is set and there is no key, so every request except /healthz is "
                 f"refused. Set {self._key_name}.",
             )
-        if self._owner_of is None:
+        if self._owner_of is None and self._checks_users:
             return (
-                "Warning: this system cannot determine which user a connection comes from. Every user of this machine "
-                f"can use this gateway. If there are others, set {self._key_name}.",
+                "Warning: this system cannot determine which user a connection comes from, and there is no key, so "
+                f"every request except /healthz is refused. Set {self._key_name}.",
             )
         return ()
 
@@ -98,10 +101,10 @@ class Keyless:
             raise self._refused(connection.user_refusal)
 
     async def _user_refusal(self, connection: AcceptedConnection) -> str:
-        if self._owner_of is None:
+        if not self._checks_users:
             return ""
-        client, server = connection.client, connection.server
-        uid = None if client is None or server is None else await self._owner_of(client, server)
+        client, server, lookup = connection.client, connection.server, self._owner_of
+        uid = None if lookup is None or client is None or server is None else await lookup(client, server)
         if uid is None:
             return "The user this connection comes from cannot be determined"
         return "" if uid in self._users else "This connection comes from another user of this machine"

@@ -1,5 +1,10 @@
-"""Reads small files with a size limit, and writes files that only their owner can read or change."""
+"""Reads small files with a size limit, and writes files that only their owner can read or change.
 
+On Windows, files have no owner and mode in the sense of POSIX. There, the folders of the user's profile, in which
+Tieline keeps its files, give no access to other users, so that owner and mode are not checked.
+"""
+
+import errno
 import os
 import stat
 import tempfile
@@ -8,7 +13,11 @@ from pathlib import Path
 
 Check = Callable[[os.stat_result], None]
 
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_BINARY = getattr(os, "O_BINARY", 0)
+"""Windows would otherwise translate the ends of lines."""
+_CLOSED_ON_EXEC = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0)
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _CLOSED_ON_EXEC | _BINARY
 
 
 class NotAFileError(ValueError):
@@ -46,7 +55,21 @@ def read_stream(path: Path, limit: int) -> bytes:
 
 def read_private(path: Path, limit: int) -> bytes:
     """Read a file that only this user can write to. Raise ValueError if other users can write to it."""
-    return read_file(path, limit, check=_require_private, flags=os.O_NOFOLLOW)
+    return read_file(path, limit, check=_require_private, flags=NO_FOLLOW)
+
+
+def open_private(path: Path, flags: int) -> int:
+    """Open a file, or create it together with its folder, so that only its owner can read it. Return its descriptor.
+
+    `flags` say whether to read or write. Raise OSError if the file is a link.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not NO_FOLLOW and path.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    descriptor = os.open(path, flags | os.O_CREAT | NO_FOLLOW | _CLOSED_ON_EXEC | _BINARY, 0o600)
+    if has_owners():
+        os.fchmod(descriptor, 0o600)
+    return descriptor
 
 
 def write_private(path: Path, data: bytes) -> None:
@@ -65,7 +88,14 @@ def write_private(path: Path, data: bytes) -> None:
         raise
 
 
+def has_owners() -> bool:
+    """Return whether files have an owner and a mode that can be checked. They do not on Windows."""
+    return hasattr(os, "getuid")
+
+
 def _require_private(state: os.stat_result) -> None:
+    if not has_owners():
+        return
     if state.st_uid != os.getuid() or state.st_mode & 0o022:
         raise ValueError("other users can write to it; if you trust its content, make it writable by you only")
 

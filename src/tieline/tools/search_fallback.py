@@ -26,6 +26,7 @@ MAX_PREVIEW = 512
 SNIFFED = 8192
 
 _IGNORE = ".gitignore"
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC if hasattr(os, "O_NOFOLLOW") else os.O_RDONLY
 _WILD = re.compile(r"[*?\[\\]")
 _LINE_BOUND = re.compile(r"\(\?[^:P#]|\\[AZ]|\\z")
 """Matches syntax that may depend on where the text begins or ends. Such patterns are applied to single lines only."""
@@ -105,7 +106,7 @@ class _Ignore(NamedTuple):
 
 def _rules(path: str) -> tuple[_Rule, ...]:
     try:
-        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        opened = os.open(path, _READ)
         with os.fdopen(opened, "rb") as file:
             text = file.read(MAX_IGNORE).decode("utf-8", "surrogateescape")
     except OSError:

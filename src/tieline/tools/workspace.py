@@ -34,11 +34,20 @@ MAX_SIMILAR = 1000
 
 _PIECE = 1 << 20
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+def _flags(*names: str) -> int:
+    """Return flags for `os.open`. A missing one is left out: without O_NOFOLLOW, there are no workspaces anyway."""
+    return sum(getattr(os, name, 0) for name in names)
+
+
+CAN_CONFINE = hasattr(os, "O_NOFOLLOW") and {os.open, os.stat, os.mkdir, os.unlink, os.readlink} <= os.supports_dir_fd
+"""Whether this system can open files relative to an open directory and without following links. Windows cannot."""
+
+_DIRECTORY = os.O_RDONLY | _flags("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC")
 _STEP = _DIRECTORY | getattr(os, "O_PATH", 0)
 """Flags to open a directory in the middle of a path. Where the system supports it, no read permission is needed."""
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | _flags("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC")
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _flags("O_NOFOLLOW", "O_CLOEXEC")
 _REASONS = {
     errno.ENOTDIR: "a part of this path is a file, not a directory",
     errno.EISDIR: "it is a directory",
@@ -88,6 +97,8 @@ class Workspace:
     """The folder that tools may access. Paths are relative to its root; an absolute path must start with the root."""
 
     def __init__(self, root: str | Path) -> None:
+        if not CAN_CONFINE:
+            raise ToolFailed("this system cannot confine the gateway's own tools to a folder, so there are none")
         given = os.path.abspath(root)  # noqa: PTH100 - Path.absolute keeps `..`, which must not stay in a root
         self.root = os.path.realpath(given)
         if not Path(self.root).is_dir():

@@ -21,9 +21,10 @@ from tieline.backends.acp.settings import AcpBackendSettings
 from tieline.backends.acp.tool_bridge import StdioShim, ToolBridge
 from tieline.backends.acp.workplace import ToolServer
 from tieline.tasks import Tasks
+from tieline.tools.errors import ToolFailed
 from tieline.tools.guarded_tools import GuardedTools
 from tieline.tools.policy import Policy
-from tieline.tools.workspace import Workspace
+from tieline.tools.workspace import CAN_CONFINE, Workspace
 
 
 def make_acp_backend(
@@ -93,9 +94,16 @@ def _rules(
     if tools is not None:
         return AgentRules(tools.policy, audit.write_ruling, tools.workspace)
     rules = (*protecting_rules(folder, env), *config.tools.rules)
+    if not CAN_CONFINE:
+        return AgentRules(Policy(_unlocated, rules=rules, yolo=config.tools.yolo), audit.write_ruling, folder)
     workspace = Workspace(folder)
     policy = Policy(workspace.locate, rules=rules, yolo=config.tools.yolo)
     return AgentRules(policy, audit.write_ruling, workspace.root)
+
+
+def _unlocated(path: str) -> str:
+    """Treat every path as unknown, so that no rule can allow access to it: links in it cannot be resolved safely."""
+    raise ToolFailed(f"this system cannot check whether `{path}` is inside the workspace")
 
 
 def _terminals(config: Config, env: Mapping[str, str], tools: GuardedTools, tasks: Tasks | None) -> AgentTerminals:

@@ -3,7 +3,6 @@
 Modules outside `app` and `cli` read neither the configuration nor the environment; this module passes values to them.
 """
 
-import os
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -313,6 +312,7 @@ def _gateway(
 
 
 def _guard(config: Config, own_keys: Sequence[str], named: Sequence[NamedKey]) -> Guard:
+    owner_of, users = socket_owner.owner_lookup() or (None, ())
     return Guard(
         hosts=(config.server.host, *config.server.hosts),
         origins=config.server.origins,
@@ -321,8 +321,8 @@ def _guard(config: Config, own_keys: Sequence[str], named: Sequence[NamedKey]) -
         keyless=Keyless(
             key_name=config.server.key_env,
             is_published=bool(config.server.hosts),
-            owner_of=socket_owner.owner_of if socket_owner.IS_KNOWN_HERE else None,
-            users=(0, os.geteuid()),
+            owner_of=owner_of,
+            users=users,
         ),
     )
 

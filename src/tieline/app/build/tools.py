@@ -17,7 +17,7 @@ from tieline.tools.guarded_tools import GuardedTools
 from tieline.tools.policy import Policy, retirement_reason
 from tieline.tools.search import find_ripgrep
 from tieline.tools.toolbox import WorkspaceToolbox
-from tieline.tools.workspace import Workspace
+from tieline.tools.workspace import CAN_CONFINE, Workspace
 
 log = logging.getLogger("tieline.tools")
 
@@ -29,6 +29,11 @@ def build_tools(settings: ToolSettings, env: Mapping[str, str], audit: AuditLog)
 
     Raise ConfigError if the workspace or the shell cannot be used.
     """
+    if not CAN_CONFINE:
+        raise ConfigError(
+            "the gateway's own tools, and the files and terminals of [acp], are not available: this system cannot "
+            "confine them to a folder. Remove --tools, `tools.enabled`, `acp.files` and `acp.terminals`"
+        )
     try:
         workspace = Workspace(Path(settings.workspace or ".").expanduser())
     except ToolFailed as error:

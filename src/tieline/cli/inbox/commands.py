@@ -1,16 +1,15 @@
 """Implements the subcommands of `tieline inbox`."""
 
 import argparse
-import asyncio
-import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from tieline.app.build.keys import client_keys
 from tieline.app.config import Config, ConfigError, address
 from tieline.cli.inbox import answers, formatting
 from tieline.cli.inbox.remote import RemoteInbox
 from tieline.cli.inbox.watch import Clock, InboxWatch, Say, follow
+from tieline.cli.terminal import watch_lines
 from tieline.model.errors import BadRequest
 from tieline.model.inbox import Answer, InboxItem, Question
 from tieline.net.client.http import HttpClient, Proxies
@@ -95,25 +94,14 @@ async def _watch(remote: RemoteInbox, say: Say, clock: Clock) -> None:
     takes_keys = sys.stdin.isatty() and sys.stdout.isatty()
     watch = InboxWatch(remote.decide, say, clock, takes_keys=takes_keys)
     tasks = Tasks()
-    loop = asyncio.get_running_loop()
-    if takes_keys:
-        typing = sys.stdin.fileno()
-        loop.add_reader(typing, lambda: _typed(typing, watch, tasks, lambda: loop.remove_reader(typing)))
+
+    def take(line: str) -> None:
+        tasks.start(watch.take(line), "inbox-answer")
+
+    stop = watch_lines(sys.stdin, take) if takes_keys else None
     try:
         await follow(remote.watch, watch, say)
     finally:
-        if takes_keys:
-            loop.remove_reader(sys.stdin.fileno())
+        if stop is not None:
+            stop()
         await tasks.aclose()
-
-
-def _typed(stream: int, watch: InboxWatch, tasks: Tasks, stop: Callable[[], object]) -> None:
-    """Read a typed line and pass it to `watch`. At the end of input, call `stop`.
-
-    One read is enough, because a terminal delivers one complete line at a time.
-    """
-    data = os.read(stream, 65536)
-    if not data:
-        stop()
-        return
-    tasks.start(watch.take(data.decode("utf-8", "replace")), "inbox-answer")

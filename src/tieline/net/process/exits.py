@@ -83,6 +83,13 @@ def reap_now(process: subprocess.Popen[bytes] | None) -> None:
             process.wait(timeout=1)
 
 
+def close_pipes(process: subprocess.Popen[bytes]) -> None:
+    """Close the pipes to the standard streams of a process."""
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
 def _watch_in_thread(
     loop: asyncio.AbstractEventLoop, process: subprocess.Popen[bytes], callback: Callable[[], None]
 ) -> Callable[[], None]:

@@ -9,7 +9,8 @@ Guarantees about the end of a program:
 - When the program exits by itself, the processes it leaves behind receive SIGTERM, and SIGKILL half a second later.
 - When the gateway is killed, even by SIGKILL, all processes are ended within about a second.
 - On Linux these guarantees cover all descendants, even outside the process group or session (see `tree.py`).
-  Elsewhere they cover the process group only (see `watchdog.py`).
+  On Windows they cover all descendants as well, but SIGTERM is Ctrl-Break, and SIGKILL is the end of a job object (see
+  `job.py`). Elsewhere they cover the process group only (see `watchdog.py`).
 - Once the program itself has exited, its output ends, even if another process still holds the pipe.
 """
 
@@ -17,13 +18,15 @@ import asyncio
 import errno
 import os
 import shutil
-import signal
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from tieline.net.process.exits import Exit, on_exit, reap_now
+from tieline.net.process.job import ProcessJob
 from tieline.net.process.stdio import OutputPipe, StdinPipe
 from tieline.net.process.tail import Tail
 from tieline.net.process.tree import ProcessTree
@@ -40,6 +43,10 @@ STRAGGLER_TIMEOUT = 0.5
 MAX_STDERR = 64 * 1024
 """Number of bytes of a program's standard error that are kept by default."""
 
+KILLED = 9
+"""The number of SIGKILL, which the module `signal` lacks on Windows."""
+
+ProcessKind = ProcessTree | ProcessGroup | ProcessJob
 Reason = Literal["not_found", "not_executable", "no_folder", "failed", "ended", "timeout"]
 
 
@@ -67,7 +74,7 @@ DEFAULT_STOP_TIMEOUTS = StopTimeouts()
 class Process:
     """A running program. One task reads from it; any number of tasks may write whole messages to it."""
 
-    def __init__(self, name: str, processes: ProcessTree | ProcessGroup, tail: int) -> None:
+    def __init__(self, name: str, processes: ProcessKind, tail: int) -> None:
         self._name = name
         self._processes = processes
         self._loop = asyncio.get_running_loop()
@@ -86,12 +93,21 @@ class Process:
         """How many bytes of output have not been read yet."""
 
     @classmethod
-    async def start(cls, argv: Sequence[str], *, env: Mapping[str, str], cwd: str, tail: int = MAX_STDERR) -> "Process":
+    async def start(
+        cls,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str,
+        tail: int = MAX_STDERR,
+        merges_stderr: bool = False,
+    ) -> "Process":
         """Start a program, which is looked up on the PATH of `env`. Raise ProcessError if that fails.
 
-        `tail` is the number of bytes of its standard error to keep.
+        `tail` is the number of bytes of its standard error to keep. If `merges_stderr` is true, its standard error is
+        part of its output instead.
         """
-        processes = await _spawn(argv, env, cwd)
+        processes = await _spawn(argv, env, cwd, subprocess.STDOUT if merges_stderr else subprocess.PIPE)
         process = cls(Path(argv[0]).name, processes, tail)
         try:
             await process._connect()
@@ -189,7 +205,10 @@ class Process:
         popen = self._processes.popen
         await self._stdin.connect(popen.stdin)
         await self._stdout.connect(popen.stdout)
-        await self._stderr.connect(popen.stderr)
+        if popen.stderr is not None:
+            await self._stderr.connect(popen.stderr)
+        else:
+            self._stderr.close()
         self._stop_watching = on_exit(popen, self._exited)
 
     async def _disconnect(self) -> None:
@@ -239,7 +258,7 @@ class Process:
         if self._ended.done():
             return
         returncode = self._processes.conclude()
-        self._ended.set_result(Exit.of(returncode if returncode is not None else -signal.SIGKILL))
+        self._ended.set_result(Exit.of(returncode if returncode is not None else -KILLED))
         self._stdin.abort()
         self._wake()
 
@@ -259,13 +278,15 @@ class Process:
             self._waiter.set_result(None)
 
 
-async def _spawn(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> ProcessTree | ProcessGroup:
+async def _spawn(argv: Sequence[str], env: Mapping[str, str], cwd: str, stderr: int) -> ProcessKind:
     name = argv[0] if argv else ""
     if not name:
         raise ProcessError("not_found", "no command was given")
-    kind = ProcessTree if ProcessTree.is_possible() else ProcessGroup
+    kind: type[ProcessKind] = ProcessTree if ProcessTree.is_possible() else ProcessGroup
+    if sys.platform == "win32":
+        kind = ProcessJob
     try:
-        return await kind.start(argv, env, cwd)
+        return await kind.start(argv, env, cwd, stderr=stderr)
     except (OSError, ValueError) as error:
         raise _start_error(name, env, cwd, error) from error
 

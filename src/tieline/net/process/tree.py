@@ -43,10 +43,15 @@ class ProcessTree:
         return sys.platform == "linux" and bool(sys.executable)
 
     @classmethod
-    async def start(cls, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> "ProcessTree":
-        """Start a program in the directory `cwd`. Raise OSError or ValueError if that fails."""
+    async def start(
+        cls, argv: Sequence[str], env: Mapping[str, str], cwd: str, *, stderr: int = subprocess.PIPE
+    ) -> "ProcessTree":
+        """Start a program in the directory `cwd`. Raise OSError or ValueError if that fails.
+
+        `stderr` says where its standard error goes, as for `subprocess.Popen`.
+        """
         entries = _entries(env)
-        tree = _start_warden(argv, cwd)
+        tree = _start_warden(argv, cwd, stderr)
         try:
             await tree._begin(entries)
         except BaseException:
@@ -112,9 +117,7 @@ class ProcessTree:
     def _abandon(self) -> None:
         """Kill all processes and free all resources after a failed start."""
         self.kill()
-        for stream in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
-            if stream is not None:
-                stream.close()
+        exits.close_pipes(self.popen)
         exits.reap_now(self.popen)
         self.exited()
         self._lifeline.close()
@@ -135,7 +138,7 @@ class ProcessTree:
         return {name: int(number) for name, number in map(str.split, lines)}
 
 
-def _start_warden(argv: Sequence[str], cwd: str) -> ProcessTree:
+def _start_warden(argv: Sequence[str], cwd: str, stderr: int) -> ProcessTree:
     with contextlib.ExitStack() as held:
         directory = os.open(cwd, os.O_PATH | os.O_DIRECTORY)
         held.callback(os.close, directory)
@@ -150,7 +153,7 @@ def _start_warden(argv: Sequence[str], cwd: str) -> ProcessTree:
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stderr=stderr,
                 # The environment is sent through the socket; the warden itself must not see it.
                 env={},
                 pass_fds=descriptors,

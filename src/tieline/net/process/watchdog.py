@@ -36,8 +36,13 @@ class ProcessGroup:
         self._watchdog = watchdog
 
     @classmethod
-    async def start(cls, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> "ProcessGroup":
-        """Start a program in the directory `cwd`. Raise OSError or ValueError if that fails."""
+    async def start(
+        cls, argv: Sequence[str], env: Mapping[str, str], cwd: str, *, stderr: int = subprocess.PIPE
+    ) -> "ProcessGroup":
+        """Start a program in the directory `cwd`. Raise OSError or ValueError if that fails.
+
+        `stderr` says where its standard error goes, as for `subprocess.Popen`.
+        """
         watchdog = Watchdog()
         try:
             popen = subprocess.Popen(  # noqa: S603, ASYNC220 - runs what the user configured; starting is fast
@@ -45,7 +50,7 @@ class ProcessGroup:
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stderr=stderr,
                 cwd=cwd,
                 env=dict(env),
                 start_new_session=True,

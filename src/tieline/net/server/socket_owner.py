@@ -1,20 +1,23 @@
-"""Determines the user at the other end of a TCP connection on this machine (Linux).
+"""Determines the user at the other end of a TCP connection on this machine.
 
 Every user can connect to loopback, and TCP carries no credentials. Linux reveals the owner of a socket to anyone who
 knows its two addresses: through netlink (`sock_diag`, which takes microseconds) and in the tables under `/proc/net`.
+For macOS see `lsof_owner.py`, for Windows `windows_owner.py`.
 """
 
 import asyncio
 import errno
+import os
 import socket
 import struct
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 Address = tuple[str, int]
 
-IS_KNOWN_HERE = sys.platform == "linux"
-"""Whether this system can determine the owner of a socket."""
+OwnerLookup = Callable[[Address, Address], Awaitable[int | None]]
+"""Takes the client's and the server's address; returns the client's uid, or None if it cannot be determined."""
 
 _SOCK_DIAG = 4
 _BY_FAMILY = 20
@@ -33,6 +36,21 @@ _ABSENT = frozenset((errno.ENOENT, errno.ESTALE))
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _UID, _INODE = 7, 9
 """The indexes of these columns in the tables under `/proc/net`."""
+
+
+def owner_lookup() -> tuple[OwnerLookup, tuple[int, ...]] | None:
+    """Return the lookup for this system, and the uids of this user and root. Return None if there is no lookup."""
+    if sys.platform == "linux":
+        return owner_of, (0, os.geteuid())
+    if sys.platform == "darwin":
+        from tieline.net.server.lsof_owner import LsofLookup  # noqa: PLC0415 - for macOS only
+
+        return LsofLookup(os.geteuid()), (os.geteuid(),)
+    if sys.platform == "win32":
+        from tieline.net.server import windows_owner  # noqa: PLC0415 - for Windows only
+
+        return windows_owner.owner_of, (windows_owner.THIS_USER,)
+    return None
 
 
 async def owner_of(client: Address, server: Address) -> int | None:
