@@ -11,7 +11,7 @@ COMPILE = $(BIN)/uv pip compile --no-config --quiet --universal --python-version
 APT_CHROMIUM := DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install --yes --no-install-recommends chromium
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-system test-long check pytest chromium screenshots format bench walk proto lock clean
+.PHONY: help run test test-system test-long check pytest chromium screenshots format bench walk dist proto lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,12 @@ bench: $(VENV)/run.stamp ## Measure against nginx and other gateways (QUICK=1: n
 
 walk: $(VENV)/dev.stamp ## List the source files that take part in a request
 	$(BIN)/python -m tests.walk
+
+# The date of the last commit makes the files the same wherever they are built.
+dist: $(VENV)/run.stamp ## Build the wheel and the source distribution into dist/
+	rm -rf dist && mkdir dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2> /dev/null || echo 1700000000) $(BIN)/python -c \
+		'from flit_core import buildapi; print(buildapi.build_sdist("dist"), buildapi.build_wheel("dist"), sep="\n")'
 
 proto: $(VENV)/dev.stamp ## Regenerate the protobuf code from proto/
 	$(BIN)/python -m grpc_tools.protoc --proto_path=$(PB)=proto/cursor --python_out=src --pyi_out=src \
