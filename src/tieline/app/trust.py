@@ -158,6 +158,17 @@ class ConfigFinder:
         return ConfigFile(self._own, data)
 
 
+def trusted_source(user_folder: Path, here: Path) -> ConfigFile | None:
+    """Return the configuration file that would be used without asking: a trusted one in `here`, or the user's own.
+
+    Return None if there is no such file. Raise ConfigError if the file cannot be read or must not be used.
+    """
+    local = read_local(place(here), lambda _: None)
+    if local is not None and TrustStore(user_folder).standing(local) != "trusted":
+        return None
+    return ConfigFinder(user_folder, agree=lambda _: False, warn=lambda _: None).find(None, here)
+
+
 def place(given: Path) -> Path:
     """Return the path under which a configuration file is trusted: its resolved folder, and its name in that folder.
 

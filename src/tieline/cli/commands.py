@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tieline.app.reachability import unreachable
     from tieline.app.serve import serve
     from tieline.cli.inbox.commands import run as inbox
+    from tieline.cli.service import run as service
     from tieline.cli.trust import agree, shown_path
     from tieline.cli.trust import run as trust
     from tieline.cli.tunnel import run as tunnel
@@ -47,6 +48,7 @@ else:
     unreachable = LazyImport("tieline.app.reachability", "unreachable")
     simulate = LazyImport("tieline.sim.cursor", "serve")
     Tls = LazyImport("tieline.sim.cursor.server", "Tls")
+    service = LazyImport("tieline.cli.service", "run")
     agree = LazyImport("tieline.cli.trust", "agree")
     shown_path = LazyImport("tieline.cli.trust", "shown_path")
     trust = LazyImport("tieline.cli.trust", "run")
@@ -250,6 +252,10 @@ def _trust(options: argparse.Namespace) -> int:
     return trust(options, user_folder(_environment()), _here(), _say)
 
 
+def _service(options: argparse.Namespace) -> int:
+    return service(options, _environment(), _say)
+
+
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "serve": _serve,
     "inbox": _inbox,
@@ -262,4 +268,5 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "simulate": _simulate,
     "check-config": _check,
     "trust": _trust,
+    "service": _service,
 }

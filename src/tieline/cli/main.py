@@ -14,7 +14,9 @@ from tieline.cli.inbox.arguments import add_arguments
 
 if TYPE_CHECKING:
     from tieline.cli.commands import perform
+    from tieline.cli.completion import run as complete
 else:
+    complete = LazyImport("tieline.cli.completion", "run")
     perform = LazyImport("tieline.cli.commands", "perform")
 
 Parser = argparse.ArgumentParser
@@ -38,8 +40,12 @@ configuration files is used: --config FILE, ./tieline.toml if you trust it
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `tieline` and return the exit status. By default, `arguments` are those of the process."""
     _tolerate_encoding()
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     try:
+        if options.command == "completion":  # shells wait for it, so nothing else is loaded
+            sys.stdout.write(complete(parser, options.shell, os.environ))
+            return 0
         return perform(options)
     except KeyboardInterrupt:
         return 0
@@ -115,7 +121,18 @@ def _parser() -> argparse.ArgumentParser:
     action = command.add_mutually_exclusive_group()
     action.add_argument("--list", action="store_true", help="list the trusted files")
     action.add_argument("--remove", action="store_true", help="stop trusting the file")
+
+    _add_service(commands)
+    command = _plain_command(commands, "completion", "print a script that completes commands in a shell")
+    command.add_argument("shell", choices=["bash", "zsh", "fish"])
     return parser
+
+
+def _add_service(commands: Commands) -> None:
+    command = _plain_command(commands, "service", "start the gateway when you log in, and keep it running")
+    command.add_argument("action", choices=["install", "status", "remove"])
+    command.add_argument("--config", type=Path, metavar="FILE", help="configuration file of the service")
+    command.add_argument("--yes", action="store_true", help="do not ask before anything is changed")
 
 
 def _add_tunnel(commands: Commands) -> None:
