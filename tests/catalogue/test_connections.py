@@ -28,6 +28,7 @@ from tests.catalogue.serving import (
     serving,
     words,
 )
+from tieline import __version__
 from tieline.app.build.application import build
 from tieline.app.config import Config, ConfigError, UpstreamSettings
 from tieline.app.config_file import ConfigFile, load_config
@@ -330,9 +331,17 @@ UNSAFE = {
     "x-custom": "secret",
 }
 ALLOWED = {
-    "ant": {"host", "content-type", "content-length", "accept-encoding", "anthropic-version", "x-api-key"},
-    "oai": {"host", "content-type", "content-length", "accept-encoding", "authorization"},
-    "res": {"host", "content-type", "content-length", "accept-encoding", "authorization"},
+    "ant": {
+        "host",
+        "content-type",
+        "content-length",
+        "accept-encoding",
+        "user-agent",
+        "anthropic-version",
+        "x-api-key",
+    },
+    "oai": {"host", "content-type", "content-length", "accept-encoding", "user-agent", "authorization"},
+    "res": {"host", "content-type", "content-length", "accept-encoding", "user-agent", "authorization"},
 }
 
 
@@ -352,6 +361,7 @@ async def test_083_only_the_gateways_own_headers_reach_an_upstream(
     assert key == SECRETS[backend]
     assert KEY not in str(request.headers)
     assert sent["accept-encoding"] == "identity"
+    assert sent["user-agent"] == f"tieline/{__version__}"
 
 
 BETAS = "context-1m-2025-08-07, message-threads-2026-01-01,fine-grained-tool-streaming-2025-05-14"

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
+from tieline import __version__
 from tieline.app.build.keys import key_from_env, key_from_file
 from tieline.app.build.status import BackendStatus
 from tieline.app.config import DEFAULT_URLS, UpstreamSettings
@@ -21,6 +22,8 @@ from tieline.wire.shared.conversations import ConversationCache
 
 D = TypeVar("D", bound=msgspec.Struct)
 NO_DEFAULTS: Mapping[str, object] = {}
+OWN_HEADERS: Mapping[str, str] = {"user-agent": f"tieline/{__version__}"}
+"""Headers of requests to upstreams that the configuration can replace."""
 
 
 def upstream_backend(
@@ -38,7 +41,7 @@ def upstream_backend(
     )
     retry_policy = RetryPolicy(retries=settings.retries)
     key_source = (settings.key_file or settings.key_env or "") if key else ""
-    headers = tuple((field.lower(), value) for field, value in settings.headers.items())
+    headers = tuple({**OWN_HEADERS, **{field.lower(): value for field, value in settings.headers.items()}}.items())
     path = path.rstrip("/")
     if settings.kind == "anthropic":
         betas = settings.betas if settings.betas is not None else origin.host == "api.anthropic.com"
