@@ -12,7 +12,6 @@ import multiprocessing  # noqa: F401 - as above
 import os
 import plistlib  # noqa: F401 - as above
 import secrets  # noqa: F401 - as above
-import shutil
 import signal
 import socket
 import sqlite3  # noqa: F401 - as above
@@ -99,12 +98,6 @@ class WindowsLibrary:
         return 1
 
 
-def which(name: str, path: str = "") -> str | None:
-    """Find a program on the PATH, as `shutil.which` does, which would call functions of Windows."""
-    found = (Path(folder) / name for folder in path.split(os.pathsep))
-    return next((str(one) for one in found if os.access(one, os.X_OK)), None)
-
-
 def become_windows() -> None:
     for name in MODULES:
         sys.modules[name] = None  # type: ignore[assignment]  # makes its import fail
@@ -113,7 +106,6 @@ def become_windows() -> None:
     remove(socket, "AF_NETLINK")  # AF_UNIX stays: asyncio needs it here
     os.supports_dir_fd = set()
     asyncio.ProactorEventLoop = WindowsLoop  # type: ignore[attr-defined]  # exists on Windows only
-    shutil.which = which  # type: ignore[assignment]  # has fewer parameters
     ctypes.WinDLL = lambda *_, **__: Library()  # type: ignore[attr-defined]  # exists on Windows only
     sys.platform = "win32"
 

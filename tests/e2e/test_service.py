@@ -14,7 +14,7 @@ OTHER_SYSTEM = str(Path(__file__).with_name("other_system.py"))
 PLACES = {
     "linux": (".config/systemd/user/tieline.service", "systemctl"),
     "macos": ("Library/LaunchAgents/tieline.gateway.plist", "launchctl"),
-    "windows": ("Roaming/tieline/service.xml", "schtasks"),
+    "windows": ("Roaming/tieline/service.xml", "schtasks.exe"),
 }
 INSTALLED = {
     "linux": ["--user daemon-reload", "--user enable tieline.service", "--user restart tieline.service"],

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import re
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from tieline.core.watch.bus import Watcher
 from tieline.frontends.http_app import Observer
 from tieline.frontends.keys import NamedKey
 from tieline.net.process.program import Process, ProcessError, StopTimeouts
+from tieline.net.process.search import find_program as find_on_path
 from tieline.net.process.tail import Tail
 
 LOOPBACK = "127.0.0.1"
@@ -109,7 +109,7 @@ def find_program(name: str | None, env: Mapping[str, str]) -> tuple[TunnelProgra
     """
     candidates = list(PROGRAMS.values()) if name is None else [PROGRAMS[name]]
     for program in candidates:
-        path = shutil.which(program.name, path=env.get("PATH", ""))
+        path = find_on_path(program.name, env)
         if path is not None:
             return program, path
     wanted = " or ".join(f"{program.name} ({program.installation})" for program in candidates)

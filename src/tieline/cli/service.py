@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +13,7 @@ from tieline.app.service import MARK, Command, Service, Setup, gateway_command, 
 from tieline.cli.terminal import discard_typed
 from tieline.cli.trust import shown_path
 from tieline.net.private_files import write_private
+from tieline.net.process.search import find_program
 from tieline.tools.invisible_text import visible
 
 TIMEOUT = 60.0
@@ -144,7 +144,7 @@ def _run(command: Command, env: Mapping[str, str]) -> int:
 def _program(command: Command, env: Mapping[str, str]) -> str:
     """Return the path of a command's program. Raise ConfigError if there is none."""
     name = command.argv[0]
-    program = shutil.which(name, path=env.get("PATH", os.defpath))
+    program = find_program(name, env)
     if program is None:
         raise ConfigError(f"{name} was not found, so this system has no service manager that Tieline knows")
     return program

@@ -1,7 +1,6 @@
 """The coding agents that can be used on this machine, and the command `tieline agents`."""
 
 import shlex
-import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 
@@ -9,6 +8,7 @@ from msgspec.structs import replace
 
 from tieline.app.config import AcpSettings, AgentSettings, ConfigError
 from tieline.backends.acp.catalogue import CATALOGUE, AgentSpec, Which, find
+from tieline.net.process.search import find_program
 
 FOUND = "Found on the PATH (Tieline learns whether they are logged in only when they are used):"
 
@@ -53,7 +53,8 @@ def install(
         say("Nothing was installed.")
         return 1
     try:
-        return subprocess.run(spec.install, env=dict(env), check=False).returncode  # noqa: S603 - shown to the user, who agreed
+        argv = [find_program(spec.install[0], env) or spec.install[0], *spec.install[1:]]
+        return subprocess.run(argv, env=dict(env), check=False).returncode  # noqa: S603 - shown to the user, who agreed
     except OSError as error:
         say(f"{spec.install[0]} cannot be run: {error.strerror}. Install {spec.install[0]} first.")
         return 1
@@ -61,7 +62,7 @@ def install(
 
 def which_in(env: Mapping[str, str]) -> Which:
     """Return a function that finds programs on the PATH of this environment."""
-    return lambda program: shutil.which(program, path=env.get("PATH", ""))
+    return lambda program: find_program(program, env)
 
 
 def _is_confirmed(ask: Callable[[str], str]) -> bool:

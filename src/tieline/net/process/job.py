@@ -5,14 +5,13 @@ program joins its job before it runs, because a process started earlier would no
 """
 
 import ctypes
-import os
-import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from tieline.net.process import exits
+from tieline.net.process.search import find_program
 
 KILLED = 1
 """The exit status of processes that are killed."""
@@ -122,7 +121,7 @@ class ProcessJob:
         """
         api = api or JobApi()
         # The system would search the PATH of the gateway, and would not find scripts such as `npx.cmd`.
-        program = shutil.which(argv[0], path=env.get("PATH", os.defpath))
+        program = find_program(argv[0], env)
         if program is None:
             raise FileNotFoundError(f"{argv[0]} was not found")
         job = api.create()

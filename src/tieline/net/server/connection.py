@@ -4,12 +4,13 @@ import asyncio
 import math
 import socket
 import struct
+import sys
 from typing import cast
 
 LINGER_TIMEOUT = 15.0
 """Seconds that a closing connection may take to send its last bytes. The time restarts if the client reads data."""
 
-_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+_RESET_ON_CLOSE = struct.pack("HH" if sys.platform == "win32" else "ii", 1, 0)
 """SO_LINGER with a timeout of zero: closing drops unsent data and sends RST."""
 
 
