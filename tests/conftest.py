@@ -15,6 +15,7 @@ SYSTEM = (
     "tests/catalogue/test_coding_agents.py",  # agents as programs: each takes a second to start
     "tests/e2e/test_acp_*.py",
     "tests/e2e/test_agents_end.py",
+    "tests/e2e/test_service.py",  # one command after another
     "tests/e2e/test_install.py",  # installs the wheel into a new environment
     "tests/e2e/test_codex.py",  # Codex as a program, if it is installed
     "tests/e2e/test_responsive.py",  # large bodies

@@ -6,6 +6,9 @@ from typing import NamedTuple
 import pytest
 
 from tieline.app.agent_rules import AgentRules
+from tieline.app.audit import AuditLog
+from tieline.app.build import acp_backend
+from tieline.app.config import Config, ToolSettings
 from tieline.backends.acp.rules import AgentAction
 from tieline.backends.acp.turn_inbox import action_of
 from tieline.model.content import Text
@@ -188,3 +191,15 @@ async def test_what_is_risky_about_an_agents_wish_is_said(
 ) -> None:
     ruled = await AgentRules(Policy(workspace.locate), lambda _, __: None, workspace.root).judge(deed)
     assert (ruled.risk, ruled.is_protected) == (risk, is_protected)
+
+
+@pytest.mark.parametrize("rules", [(), (ALLOW_ALL,), (EDITS, WRITES)])
+async def test_where_paths_cannot_be_confined_no_rule_allows_access_to_a_file(
+    rules: tuple[Rule, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acp_backend, "CAN_CONFINE", False)
+    config = Config(tools=ToolSettings(rules=rules))
+    judge = acp_backend._rules(config, {"HOME": str(tmp_path)}, str(tmp_path), AuditLog(None, clock=lambda: 0.0), None)
+    for kind in ("read", "edit", "delete"):
+        assert (await judge.judge(AgentAction(kind, ("src/a.py",)))).decision == "ask"
+    assert (await judge.judge(AgentAction("execute", command="git status"))).decision == "ask"
