@@ -78,6 +78,8 @@ OPTIONS = ["-h", "--help", "--log", "--fast", "-m", "--model", "--config", "--fo
         (("start", "codex", "x", "-"), ["files"]),
         (("start", "--", "c"), ["claude", "codex"]),
         (("stop", ""), ["-h", "--help"]),
+        (("stop", "--", ""), ["files"]),
+        (("stop", "--", "-"), ["files"]),
         (("box", ""), ["allow"]),
         (("box", "allow", ""), []),
         (("unknown", ""), []),

@@ -164,7 +164,11 @@ class _Place:
             return
         for positional in self._positionals[:1]:
             yield from _values(positional, models)
-        if not self._positionals and not current:
+        if self._positionals:
+            return
+        if self._has_only_positionals:  # arguments for another program
+            yield Candidate("files")
+        elif not current:
             yield from self._options(current, models)
 
     def _options(self, current: str, models: ModelNames) -> Iterator[Candidate]:
