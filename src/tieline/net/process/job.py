@@ -124,28 +124,17 @@ class ProcessJob:
         program = find_program(argv[0], env)
         if program is None:
             raise FileNotFoundError(f"{argv[0]} was not found")
-        job = api.create()
-        started: subprocess.Popen[bytes] | None = None
-        try:
-            started = (popen or _asyncio_popen())(
-                [program, *argv[1:]],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                cwd=cwd,
-                env=dict(env),
-                creationflags=_CREATE_SUSPENDED | _CREATE_NEW_PROCESS_GROUP,
-            )
-            process = int(started._handle)  # type: ignore[union-attr]  # exists on Windows only
-            api.assign(job, process)
-            api.resume(process)
-        except BaseException:
-            if started is not None:
-                started.kill()
-                exits.reap_now(started)
-                exits.close_pipes(started)
-            api.close(job)
-            raise
+        started, job = start_in_job(
+            [program, *argv[1:]],
+            api,
+            popen or _asyncio_popen(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            cwd=cwd,
+            env=dict(env),
+            creationflags=_CREATE_NEW_PROCESS_GROUP,
+        )
         return cls(started, job, api)
 
     def terminate(self) -> None:
@@ -178,6 +167,30 @@ class ProcessJob:
     def reap_now(self) -> None:
         """Wait for the program to end, without awaiting anything."""
         exits.reap_now(self.popen)
+
+
+def start_in_job(
+    argv: Sequence[str], api: JobApi, popen: Popen, *, creationflags: int = 0, **more: Any
+) -> "tuple[subprocess.Popen[bytes], int]":
+    """Start a program in a new job, and return both. Raise OSError or ValueError if that fails.
+
+    `popen` starts the program. It receives `argv`, `creationflags` and the other arguments.
+    """
+    job = api.create()
+    started: subprocess.Popen[bytes] | None = None
+    try:
+        started = popen(argv, creationflags=creationflags | _CREATE_SUSPENDED, **more)
+        process = int(started._handle)  # type: ignore[attr-defined]  # exists on Windows only
+        api.assign(job, process)
+        api.resume(process)
+    except BaseException:
+        if started is not None:
+            started.kill()
+            exits.reap_now(started)
+            exits.close_pipes(started)
+        api.close(job)
+        raise
+    return started, job
 
 
 def _handle(number: int) -> ctypes.c_void_p:
