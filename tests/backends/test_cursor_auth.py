@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.backends.cursor_logins import DAY, NOW, Clock, given, jwt, refused, soon
+from tieline.backends.credentials import no_keyring
 from tieline.backends.cursor.account import MARGIN, QUIET, Account
 from tieline.backends.cursor.login import AuthApi
-from tieline.backends.cursor.login_store import LoginStore, no_keyring
+from tieline.backends.cursor.login_store import LoginStore
 from tieline.backends.cursor.tokens import LoginTokens
 from tieline.model.errors import GatewayError
 from tieline.net.client.http import HttpClient

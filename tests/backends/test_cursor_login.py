@@ -13,10 +13,11 @@ import pytest
 
 from tests.backends.cursor_logins import DAY, NOW, Clock, given, jwt, refused
 from tests.each import each
+from tieline.backends.credentials import no_keyring
 from tieline.backends.cursor import login_commands
 from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.login import CLIENT_ID, AuthApi, PendingLogin, begin_login, exchange_key, poll, refresh
-from tieline.backends.cursor.login_store import LoginStore, no_keyring
+from tieline.backends.cursor.login_store import LoginStore
 from tieline.backends.cursor.tokens import LoginTokens, bare, describe, expiry, read_claims
 from tieline.model.errors import GatewayError
 from tieline.model.events import Failed

@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from tests.backends.cursor_logins import NOW
+from tieline.backends.credentials import Keyring, find_keyring, no_keyring
 from tieline.backends.cursor.login_import import import_login, places
-from tieline.backends.cursor.login_store import Keyring, LoginStore, find_keyring, no_keyring
+from tieline.backends.cursor.login_store import LoginStore
 from tieline.backends.cursor.tokens import LoginTokens
 from tieline.model.errors import GatewayError
 
@@ -276,7 +277,7 @@ def test_a_hanging_keyring_does_not_keep_the_program_from_ending(tmp_path: Path,
 
     asyncio.run(ask())
     assert not hanging.released.is_set()
-    left = [thread for thread in threading.enumerate() if thread.name == "tieline-login-store"]
+    left = [thread for thread in threading.enumerate() if thread.name == "tieline-credentials"]
     assert left
     assert all(thread.daemon for thread in left)
 

@@ -6,10 +6,11 @@ If a command fails, it raises GatewayError with a message for the user.
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tieline.backends.credentials import Keyring, Say, find_keyring
 from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.login import API, WEBSITE, Random, Sleep, begin_login, poll
 from tieline.backends.cursor.login_import import ImportedLogin, import_login
-from tieline.backends.cursor.login_store import Keyring, LoginStore, Say, find_keyring
+from tieline.backends.cursor.login_store import LoginStore
 from tieline.backends.cursor.tokens import LoginTokens, describe
 from tieline.net.client.http import HttpClient
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tieline.backends.cursor.login_store import Keyring, KeyringError, TimedKeyring, find_keyring, in_thread
+from tieline.backends.credentials import Keyring, KeyringError, TimedKeyring, find_keyring, in_thread
 from tieline.backends.cursor.tokens import LoginTokens, bare
 from tieline.model.errors import GatewayError
 
