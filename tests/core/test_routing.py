@@ -208,3 +208,40 @@ def test_a_backend_that_parses_names_gets_the_suffixes_of_its_full_names() -> No
 def test_suffixes_of_other_names_are_part_of_the_name(name: str) -> None:
     with pytest.raises(GatewayError, match="There is no model"):
         meaning(name)
+
+
+# ── Backends that change ─────────────────────────────────────────────────────────────────────────
+
+
+def test_a_backend_that_is_removed_takes_its_names_along() -> None:
+    backends = {name: Named(name) for name in ("here", "there")}
+    routes = Router(backends, aliases={"short": "there/m"}, default="here/d")
+    routes.add_models(["here/a", "there/b"])
+    assert found(routes, "b") == ("there", "b")
+    del backends["there"]
+    routes.update(aliases={}, default=None)
+    for name in ("b", "there/b", "short", "anything"):
+        with pytest.raises(GatewayError) as caught:
+            routes.find(name)
+        assert "closest names are: here/a." in caught.value.message
+    assert found(routes, "a") == ("here", "a")
+
+
+def test_models_that_were_listed_before_their_backend_was_removed_are_not_added() -> None:
+    backends = {name: Named(name) for name in ("here", "there")}
+    routes = Router(backends)
+    del backends["there"]
+    routes.add_models(["here/a", "there/b"])
+    with pytest.raises(GatewayError) as caught:
+        routes.find("b")
+    assert "there/b" not in caught.value.message
+
+
+def test_a_backend_that_is_added_is_found_and_may_be_the_default() -> None:
+    backends = {"here": Named("here")}
+    routes = Router(backends, default="here/d")
+    assert found(routes, "new") == ("here", "d")
+    backends["there"] = Named("there")
+    routes.update(aliases={"new": "there/n"}, default="there/d")
+    assert found(routes, "new") == ("there", "n")
+    assert found(routes, "other") == ("there", "d")

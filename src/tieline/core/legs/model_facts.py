@@ -39,8 +39,8 @@ class ModelDescriptions:
     """Adds missing facts to the descriptions of models that backends report.
 
     The names in `configured` are full names or aliases; the names in `families` are upstreams' names for models. Facts
-    from `families` apply only to the backends in `upstreams`. Other backends may offer the same model with different
-    limits.
+    from `families` apply only to the backends in `upstreams`, which may change later. Other backends may offer the same
+    model with different limits.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class ModelDescriptions:
     ) -> None:
         self._configured = configured or FactTable()
         self._families = families or FactTable()
-        self._upstreams = frozenset(upstreams)
+        self._upstreams = upstreams
 
     def complete(self, full_name: str, info: ModelInfo) -> ModelInfo:
         """Complete a description: take each fact from the configuration, else from `info`, else from the family."""

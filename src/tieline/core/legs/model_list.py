@@ -39,13 +39,15 @@ class ModelList:
         self._clock = clock
         self._infos: dict[str, ModelInfo] = {}
         self._listed_at: float | None = None
+        self._changes = 0
+        """How often the backends have changed."""
         self._lock = asyncio.Lock()
 
     async def all(self) -> Mapping[str, ModelInfo]:
         """Return all models by full name. A backend that cannot list its models is logged and left out."""
         if not self._is_current:
             async with self._lock:
-                if not self._is_current:
+                while not self._is_current:  # the backends may change while their models are listed
                     await self._list()
         return self._infos
 
@@ -102,6 +104,7 @@ class ModelList:
     def invalidate(self) -> None:
         """Discard the cached models and routes. Call this when the backends change."""
         self._listed_at = None
+        self._changes += 1
         self._router.clear_cache()
 
     @property
@@ -109,6 +112,7 @@ class ModelList:
         return self._listed_at is not None and self._clock() - self._listed_at <= MAX_AGE
 
     async def _list(self) -> None:
+        changes = self._changes
         backends = list(self._router.backends.values())
         lists = await asyncio.gather(*(self._models_of(backend) for backend in backends))
         found = [(backend.name, infos) for backend, infos in zip(backends, lists, strict=True)]
@@ -118,7 +122,7 @@ class ModelList:
             for info in infos or ()
         }
         self._router.add_models(self._infos, [name for name, infos in found if infos is None])
-        self._listed_at = self._clock()
+        self._listed_at = self._clock() if changes == self._changes else None
 
     async def _models_of(self, backend: Backend) -> list[ModelInfo] | None:
         try:

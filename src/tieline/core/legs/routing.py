@@ -57,8 +57,17 @@ class Router:
         self.routes.clear()
         self._unlisted = tuple(unlisted)
         for full in full_names:
+            if full.partition("/")[0] not in self.backends:
+                continue  # the backend was removed while its models were listed
             self._listed.setdefault(full.partition("/")[2], full)
             self._listed[full] = full
+
+    def update(self, *, aliases: Mapping[str, str], default: str | None) -> None:
+        """Replace aliases and default after `backends` has changed, and forget the models of removed backends."""
+        self._aliases = dict(aliases)
+        self._default = default
+        self._listed = {name: full for name, full in self._listed.items() if full.partition("/")[0] in self.backends}
+        self.routes.clear()
 
     def clear_cache(self) -> None:
         """Drop the cached routes. Call this when the backends change."""

@@ -19,8 +19,16 @@ class Secrets:
     """The known secrets, such as API keys, which must not appear in messages or logs."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
-        secret = sorted((text for text in texts if len(text) >= MIN_LENGTH), key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, secret))) if secret else None
+        self._texts: frozenset[str] = frozenset()
+        self._pattern: re.Pattern[str] | None = None
+        self.add(texts)
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Add secrets that became known later. A secret is never removed: older records may still contain it."""
+        self._texts |= {text for text in texts if len(text) >= MIN_LENGTH}
+        # Longer secrets first, because one secret may begin with another.
+        longest_first = sorted(self._texts, key=lambda text: (-len(text), text))
+        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def hide(self, message: str) -> str:
         """Return the message with all known secrets replaced."""
