@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tieline.demo import edit_formats, project_summary, script, setup_help
 from tieline.demo.action_plan import plan_actions
 from tieline.demo.actions import Action, ActionKind
+from tieline.demo.consulting import consult
 from tieline.demo.conversation import DemoConversation, read_conversation
 from tieline.demo.phrases import brief, commit_message, counted, listed, report, shortened, title_of, unquoted
 from tieline.demo.reply_steps import CallTool, DemoReply, Say, Step, Think
@@ -71,7 +72,7 @@ def decide(request: Request) -> DemoReply:
         scripted = script.play(user_text, conversation.rounds)
     except GatewayError as error:
         return DemoReply(ending=error.failed())
-    return scripted or DemoReply(steps=_Decision(request, conversation).steps())
+    return scripted or consult(request, conversation) or DemoReply(steps=_Decision(request, conversation).steps())
 
 
 class _Decision:
