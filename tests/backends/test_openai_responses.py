@@ -47,7 +47,9 @@ class Stand:
     def __init__(self, upstream: ModelServer, client: HttpClient, **settings: Any) -> None:
         self.upstream = upstream
         own = UpstreamSettings(kind="openai", base_url=f"{upstream.url}/v1", retries=0, **settings)
-        backend = upstream_backend("up", own, None, client, lambda: "leg_1", conversation_cache())
+        backend = upstream_backend(
+            "up", own, None, client=client, new_leg_id=lambda: "leg_1", conversations=conversation_cache()
+        )
         assert isinstance(backend, OpenAIBackend)
         self.backend = backend
 

@@ -132,7 +132,7 @@ async def test_without_a_page_there_is_none(tmp_path: Path) -> None:
 
 # ── Sessions ─────────────────────────────────────────────────────────────────────────────────────
 
-SUMMARY = {"id", "title", "model", "mode", "effort", "created", "updated", "running", "messages", "usage"}
+SUMMARY = {"id", "title", "model", "mode", "effort", "created", "updated", "running", "messages", "usage", "example"}
 TURN = {"id", "parent", "role", "at", "model", "parts", "activities", "plan", "usage", "ending"}
 
 
@@ -413,10 +413,10 @@ async def test_traffic_can_be_switched_off(tmp_path: Path) -> None:
 
 async def test_what_is_needed_to_connect(stand: PageStand) -> None:
     found = await stand.get("/api/connect")
-    assert set(found) == {"address", "key_needed", "backends", "agents", "snippets", "cursor"}
+    assert set(found) == {"address", "key_needed", "backends", "agents", "snippets", "cursor", "setup"}
     assert (found["address"], found["key_needed"]) == (stand.url, False)
     assert {"state": "none", "text": "Not logged in.", "is_offered": True}.items() <= found["cursor"].items()
-    assert {"id", "title", "ready", "install", "login"} == set(found["agents"][0])
+    assert {"id", "title", "ready", "install", "login", "command"} == set(found["agents"][0])
     shown = {one["id"]: one for one in found["snippets"]}
     assert set(shown) >= {
         "opencode",

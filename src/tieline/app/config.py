@@ -204,6 +204,8 @@ class WebSettings(Value, forbid_unknown_fields=True):
     enabled: bool = True
     traffic: Count = 500
     """Maximum number of requests that the traffic view keeps."""
+    setup: bool = True
+    """Whether the page may add upstreams and install coding agents."""
 
 
 class ClientSettings(Value, forbid_unknown_fields=True):

@@ -178,27 +178,32 @@ def _mistakes(config: Config) -> list[tuple[str, str]]:
     """Check rules that types cannot express. Return the dotted path and an error message for each invalid setting."""
     wrong: list[tuple[str, str]] = []
     for name, upstream in config.upstreams.items():
-        place = f"upstreams.{name}"
-        if name in RESERVED:
-            wrong.append((place, f"`{name}` is a built-in backend: choose another name for this upstream"))
-        elif not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
-            wrong.append((place, f"`{name}` cannot name an upstream: use lower-case letters, digits, `.`, `_`, `-`"))
-        try:
-            Origin.parse(upstream.base_url or DEFAULT_URLS[upstream.kind])
-        except ValueError as error:
-            wrong.append((f"{place}.base_url", f"`{place}.base_url`: {error}"))
-        if upstream.api is not None and upstream.kind != "openai":
-            wrong.append((f"{place}.api", f'`{place}.api` is only for upstreams of the kind "openai"'))
-        if upstream.stateful and upstream.api not in ("responses", "auto"):
-            wrong.append((f"{place}.stateful", f'`{place}.stateful` needs `api = "responses"` or `api = "auto"`'))
-        wrong += _dialect_mistakes(place, upstream)
-        wrong += _header_mistakes(place, upstream)
+        wrong += upstream_mistakes(name, upstream)
     wrong += _cursor_mistakes(config.cursor)
     wrong += _tool_mistakes(config)
     wrong += _key_mistakes(config)
     wrong += _model_mistakes(config)
     wrong += _target_mistakes(config)
     return wrong
+
+
+def upstream_mistakes(name: str, upstream: UpstreamSettings) -> list[tuple[str, str]]:
+    """Check the name and the settings of one upstream. Return the dotted path and a message for each mistake."""
+    wrong: list[tuple[str, str]] = []
+    place = f"upstreams.{name}"
+    if name in RESERVED:
+        wrong.append((place, f"`{name}` is a built-in backend: choose another name for this upstream"))
+    elif not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
+        wrong.append((place, f"`{name}` cannot name an upstream: use lower-case letters, digits, `.`, `_`, `-`"))
+    try:
+        Origin.parse(upstream.base_url or DEFAULT_URLS[upstream.kind])
+    except ValueError as error:
+        wrong.append((f"{place}.base_url", f"`{place}.base_url`: {error}"))
+    if upstream.api is not None and upstream.kind != "openai":
+        wrong.append((f"{place}.api", f'`{place}.api` is only for upstreams of the kind "openai"'))
+    if upstream.stateful and upstream.api not in ("responses", "auto"):
+        wrong.append((f"{place}.stateful", f'`{place}.stateful` needs `api = "responses"` or `api = "auto"`'))
+    return [*wrong, *_dialect_mistakes(place, upstream), *_header_mistakes(place, upstream)]
 
 
 def _target_mistakes(config: Config) -> list[tuple[str, str]]:

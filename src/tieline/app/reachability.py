@@ -14,11 +14,12 @@ _TIMEOUTS = Timeouts(connect=TIME_LIMIT, first_byte=TIME_LIMIT, idle=TIME_LIMIT)
 
 async def unreachable(upstreams: Mapping[str, UpstreamSettings], client: HttpClient) -> dict[str, str]:
     """Return the upstreams that do not answer, with the reason for each. Any HTTP response counts as an answer."""
-    reasons = await asyncio.gather(*(_reason(upstream, client) for upstream in upstreams.values()))
+    reasons = await asyncio.gather(*(why_unreachable(upstream, client) for upstream in upstreams.values()))
     return {name: reason for name, reason in zip(upstreams, reasons, strict=True) if reason is not None}
 
 
-async def _reason(upstream: UpstreamSettings, client: HttpClient) -> str | None:
+async def why_unreachable(upstream: UpstreamSettings, client: HttpClient) -> str | None:
+    """Return the reason why an upstream does not answer, or None if it does."""
     origin, path = Origin.parse(upstream.base_url or DEFAULT_URLS[upstream.kind])
     try:
         async with asyncio.timeout(TIME_LIMIT):

@@ -80,7 +80,7 @@ def serve(
             announce(app.startup.text(address(settings, listener.getsockname()[1])))
             for warning in app.warnings:
                 announce(f"{warning}\n")
-            app.tasks.start(warn_of_unreachable(settings, app), "reachability")
+            app.tasks.start(warn_of_unreachable(app), "reachability")
             await GatewayServer(server_config(app)).serve_on(listener)
 
     run(serve_main())
@@ -96,9 +96,9 @@ def run(program: Coroutine[Any, Any, None]) -> None:
         runner.run(program)
 
 
-async def warn_of_unreachable(config: Config, app: App) -> None:
+async def warn_of_unreachable(app: App) -> None:
     """Log a warning for each upstream that does not answer."""
-    for name, reason in (await unreachable(config.upstreams, app.client)).items():
+    for name, reason in (await unreachable(app.upstreams, app.client)).items():
         log.warning("upstream %s does not answer: %s", name, reason)
 
 

@@ -143,7 +143,7 @@ def run_tunnel(
             app = build(config, env, tunnel=Tunnel(options.key, observe))
             stack.push_async_callback(close, app)
             stack.callback(app.gateway.bus.subscribe(watch))
-            app.tasks.start(warn_of_unreachable(config, app), "reachability")
+            app.tasks.start(warn_of_unreachable(app), "reachability")
             server = GatewayServer(server_config(app, app.tunnel))
             port = listener.getsockname()[1]
             child = app.tasks.start(_run_program(options, port, env, app, announce), options.program.name)

@@ -232,7 +232,7 @@ def _check(options: argparse.Namespace) -> int:
     source = read_config_file(options.file) if options.file is not None else _source(options)
     config = load_config(source, _environment())
     app = build(config, _environment())
-    reasons = asyncio.run(_unreachable(config, app)) if options.file is None else {}
+    reasons = asyncio.run(_unreachable(app)) if options.file is None else {}
     path = "No configuration file, using the defaults" if source is None else shown_path(source.path)
     print(f"{path}: good. The gateway would listen on {address(config)}.")
     for status in app.statuses:
@@ -241,9 +241,9 @@ def _check(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _unreachable(config: Config, app: "App") -> Mapping[str, str]:
+async def _unreachable(app: "App") -> Mapping[str, str]:
     try:
-        return await unreachable(config.upstreams, app.client)
+        return await unreachable(app.upstreams, app.client)
     finally:
         await app.aclose()
 

@@ -63,3 +63,5 @@ class Summary(Value, omit_defaults=False):
     messages: int = 0
     """Number of messages in the displayed branch."""
     usage: SessionUsage = SessionUsage()
+    example: bool = False
+    """Whether the session is an example, whose tools work in a folder with sample files."""

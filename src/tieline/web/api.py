@@ -8,8 +8,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Callable
-from typing import Any, TypeVar
-from urllib.parse import parse_qs
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -24,8 +23,9 @@ from tieline.model.ports import Files
 from tieline.model.request import Effort
 from tieline.tasks import Tasks
 from tieline.web.connect import connection
+from tieline.web.exchange import API_HEADERS, query, read_body, respond, rest_of_path
 from tieline.web.gateway_info import AccountLogin, GatewayInfo
-from tieline.web.static_files import HEADERS
+from tieline.web.setup_api import SetupApi, setup_json
 from tieline.web.stream import Stream, inbox_json
 from tieline.web.turn_renderer import TurnRenderer, turn_json
 
@@ -42,19 +42,19 @@ LOCKED_STATE = {
     "models": [],
     "backends": [],
     "tools": {"enabled": False, "workspace": None},
+    "examples": {"folder": None, "items": []},
     "inbox": {"version": 0, "items": []},
     "sessions": [],
     "seq": 0,
 }
 """The state that a page without the key receives."""
 
-T = TypeVar("T")
-
 
 class _CreateSession(Value):
     model: str
     mode: str | None = None
     effort: Effort | None = None
+    example: bool = False
 
 
 class _ChangeSession(Value):
@@ -112,6 +112,8 @@ class PageApi:
         self._tasks = tasks
         self._info = info
         self._token = token
+        self.setup = SetupApi(info, token)
+        """Handles the requests that change the set-up of the gateway."""
         self._listing: asyncio.Task[Any] | None = None
 
     # ── The gateway ──────────────────────────────────────────────────────────────────────────────
@@ -123,12 +125,12 @@ class PageApi:
         opening = {"version": info.version, "address": address(exchange)}
         if not self._guard.admits(exchange):
             error = {"kind": "unauthorized", "message": "This gateway requires a key.", "code": "invalid_api_key"}
-            await _respond(exchange, {**opening, **LOCKED_STATE, "error": error}, *_uncookied(exchange), status=401)
+            await respond(exchange, {**opening, **LOCKED_STATE, "error": error}, *_uncookied(exchange), status=401)
             return
         self._stream.attend()
         models = await self._models()
         sessions = (await self._sessions.summaries())[:MAX_SESSIONS]
-        await _respond(
+        await respond(
             exchange,
             {
                 **opening,
@@ -137,6 +139,7 @@ class PageApi:
                 "models": models,
                 "backends": info.backends(),
                 "tools": tools,
+                "examples": {"folder": info.example_folder, "items": info.examples},
                 "inbox": inbox_json(self._gateway.inbox),
                 "sessions": sessions,
                 "seq": self._stream.seq,
@@ -146,15 +149,15 @@ class PageApi:
 
     async def login(self, exchange: Exchange) -> None:
         """Exchange the gateway's key for a pass, which the page then uses instead of the key."""
-        body = await _read(exchange, _KeyEntry)
+        body = await read_body(exchange, _KeyEntry)
         if not self._guard.has_keys:
-            await _respond(exchange, {})
+            await respond(exchange, {})
             return
         given = self._guard.pass_for(body.key.strip(), exchange)
         if given is None:
             await asyncio.sleep(WRONG_KEY_DELAY)
             raise GatewayError("unauthorized", "This key is not correct.", code="invalid_api_key")
-        await _respond(exchange, {"pass": given}, *_uncookied(exchange))
+        await respond(exchange, {"pass": given}, *_uncookied(exchange))
 
     async def connect(self, exchange: Exchange) -> None:
         """Send the content of the Connect page: the state of backends and agents, and settings for clients."""
@@ -162,19 +165,19 @@ class PageApi:
         models = await self._models()
         ids = [str(model["id"]) for model in models]
         found = connection(self._info, address(exchange), ids, needs_key=self._guard.has_keys)
-        await _respond(exchange, found)
+        await respond(exchange, {**found, "setup": setup_json(self._info)})
 
     async def begin_login(self, exchange: Exchange) -> None:
         """Begin a login to the Cursor account, and send the URL to open in a browser."""
         self._token.check(exchange)
         self._stream.attend()
-        await _respond(exchange, {"url": await self._login().begin()})
+        await respond(exchange, {"url": await self._login().begin()})
 
     async def cancel_login(self, exchange: Exchange) -> None:
         """Cancel the login in progress."""
         self._token.check(exchange)
         await self._login().cancel()
-        await _respond(exchange, {})
+        await respond(exchange, {})
 
     def _login(self) -> AccountLogin:
         if self._info.login is None:
@@ -184,51 +187,51 @@ class PageApi:
     async def files(self, exchange: Exchange) -> None:
         """Send the names of workspace files that match a query, so that the user can attach one."""
         files = self._info.files
-        query = _query(exchange, "query")[:200]
-        await _respond(exchange, {"files": [] if files is None else await files.find(query)})
+        words = query(exchange, "query")[:200]
+        await respond(exchange, {"files": [] if files is None else await files.find(words)})
 
     # ── Traffic ──────────────────────────────────────────────────────────────────────────────────
 
     async def traffic(self, exchange: Exchange) -> None:
         """Send summaries of the latest legs, or of the legs before a given one."""
         self._stream.attend()
-        legs = self._gateway.bus.legs(_query(exchange, "before") or None, _query(exchange, "query")[:200])
-        await _respond(exchange, {"legs": legs})
+        legs = self._gateway.bus.legs(query(exchange, "before") or None, query(exchange, "query")[:200])
+        await respond(exchange, {"legs": legs})
 
     async def leg(self, exchange: Exchange) -> None:
         """Send the request and the events of a leg, with secrets removed."""
         bus = self._gateway.bus
-        detail = bus.detail(_rest(exchange, "/api/traffic/"))
+        detail = bus.detail(rest_of_path(exchange, "/api/traffic/"))
         request = msgspec.json.decode(msgspec.json.encode(detail.request))
         for shown, tool in zip(request.get("tools", ()), detail.request.tools, strict=True):
             shown["schema"] = _schema(tool.schema)
         shown = {"leg": detail.leg, "request": request, "events": detail.events, "notes": detail.notes}
         text = msgspec.json.encode({**shown, "shown": detail.shown}).decode()
-        await exchange.respond(200, bus.hide(text).encode(), JSON, _HEADERS)
+        await exchange.respond(200, bus.hide(text).encode(), JSON, API_HEADERS)
 
     # ── Sessions ─────────────────────────────────────────────────────────────────────────────────
 
     async def create(self, exchange: Exchange) -> None:
         """Create a session and send its summary."""
         self._token.check(exchange)
-        body = await _read(exchange, _CreateSession)
-        await _respond(exchange, await self._sessions.create(body.model, body.mode, body.effort))
+        body = await read_body(exchange, _CreateSession)
+        await respond(exchange, await self._sessions.create(body.model, body.mode, body.effort, example=body.example))
 
     async def session(self, exchange: Exchange) -> None:
         """Send messages of a session: all of them, the latest ones, or those before a given message."""
         self._stream.attend()
-        view = await self._sessions.view(_rest(exchange, "/api/sessions/"))
+        view = await self._sessions.view(rest_of_path(exchange, "/api/sessions/"))
         snapshot = self._stream.snapshot(view)
         turns = view.turns
-        before = _query(exchange, "before")
+        before = query(exchange, "before")
         if before:
             turns = turns[: next((place for place, turn in enumerate(turns) if turn.id == before), 0)]
-        last = _query(exchange, "last")
+        last = query(exchange, "last")
         most = int(last) if last.isdecimal() and len(last) < 9 else len(turns)
         some = turns[max(0, len(turns) - most) :]
         messages = await self._renderer.turns(view.summary.id, some, view.running, snapshot.live)
         shown = {turn.id for turn in some}
-        await _respond(
+        await respond(
             exchange,
             {
                 "summary": view.summary,
@@ -242,22 +245,22 @@ class PageApi:
     async def change(self, exchange: Exchange) -> None:
         """Change the title, model, mode or effort of a session."""
         self._token.check(exchange)
-        body = await _read(exchange, _ChangeSession)
+        body = await read_body(exchange, _ChangeSession)
         given = {name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not UNSET}
-        await _respond(exchange, await self._sessions.change(_rest(exchange, "/api/sessions/"), **given))
+        await respond(exchange, await self._sessions.change(rest_of_path(exchange, "/api/sessions/"), **given))
 
     async def delete(self, exchange: Exchange) -> None:
         """Delete a session."""
         self._token.check(exchange)
-        session = _rest(exchange, "/api/sessions/")
+        session = rest_of_path(exchange, "/api/sessions/")
         await self._sessions.delete(session)
         await self._renderer.forget(session)
-        await _respond(exchange, {})
+        await respond(exchange, {})
 
     async def act(self, exchange: Exchange) -> None:
         """Perform an action in a session: send or edit a message, stop or retry an answer, or show another branch."""
         self._token.check(exchange)
-        session, _, verb = _rest(exchange, "/api/sessions/").partition("/")
+        session, _, verb = rest_of_path(exchange, "/api/sessions/").partition("/")
         verbs: dict[str, Callable[[Exchange, str], Any]] = {
             "send": self._send,
             "stop": self._stop,
@@ -267,10 +270,10 @@ class PageApi:
         }
         if verb not in verbs:
             raise GatewayError("not_found", f"Unknown action; the actions of a session are {', '.join(verbs)}.")
-        await _respond(exchange, await verbs[verb](exchange, session))
+        await respond(exchange, await verbs[verb](exchange, session))
 
     async def _send(self, exchange: Exchange, session: str) -> dict[str, Any]:
-        body = await _read(exchange, _SendMessage)
+        body = await read_body(exchange, _SendMessage)
         parts: list[Part] = [Text(text=body.text)] if body.text.strip() else []
         parts += [_picture(place, one) for place, one in enumerate(body.images)]
         parts += await _attached(self._info.files, body.files)
@@ -284,11 +287,11 @@ class PageApi:
         return _sent(await self._sessions.retry(session))
 
     async def _edit(self, exchange: Exchange, session: str) -> dict[str, Any]:
-        body = await _read(exchange, _EditMessage)
+        body = await read_body(exchange, _EditMessage)
         return _sent(await self._sessions.edit(session, body.message, body.text))
 
     async def _branch(self, exchange: Exchange, session: str) -> dict[str, Any]:
-        await self._sessions.branch(session, (await _read(exchange, _ShowBranch)).message)
+        await self._sessions.branch(session, (await read_body(exchange, _ShowBranch)).message)
         return {}
 
     # ── Shared ───────────────────────────────────────────────────────────────────────────────────
@@ -317,13 +320,6 @@ class PageApi:
         ]
 
 
-_HEADERS = (*HEADERS, (b"cache-control", b"no-store"))
-
-
-async def _respond(exchange: Exchange, value: Any, *headers: tuple[bytes, bytes], status: int = 200) -> None:
-    await exchange.respond(status, msgspec.json.encode(value), JSON, (*_HEADERS, *headers))
-
-
 def _uncookied(exchange: Exchange) -> tuple[tuple[bytes, bytes], ...]:
     """Return a header that deletes the cookie set by earlier versions, or no header if the request has no such cookie.
 
@@ -334,29 +330,8 @@ def _uncookied(exchange: Exchange) -> tuple[tuple[bytes, bytes], ...]:
     return ((b"set-cookie", b"tieline=; Path=/api; HttpOnly; SameSite=Strict; Max-Age=0"),)
 
 
-async def _read(exchange: Exchange, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(await exchange.body() or b"{}", type=kind)
-    except msgspec.ValidationError as error:
-        complaint, _, place = str(error).partition(" - at `$.")
-        param = place.removesuffix("`") or None
-        raise BadRequest(f"`{param}`: {complaint}" if param else complaint, param) from error
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise BadRequest(f"the body is not valid JSON: {error}") from error
-
-
 def _sent(sent: SentMessage) -> dict[str, Any]:
     return {"user": turn_json(sent.user), "assistant": sent.assistant}
-
-
-def _rest(exchange: Exchange, prefix: str) -> str:
-    path: str = exchange.scope["path"]
-    return path.rstrip("/").removeprefix(prefix)[:200]
-
-
-def _query(exchange: Exchange, name: str) -> str:
-    given: bytes = exchange.scope["query_string"]
-    return parse_qs(given.decode("latin-1"), errors="replace").get(name, [""])[-1]
 
 
 def _picture(place: int, picture: _ImageUpload) -> Image:

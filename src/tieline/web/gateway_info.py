@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 from tieline.model.content import Value
 from tieline.model.ports import Files
+from tieline.web.setup_info import AgentInstaller, UpstreamSetup
 
 
 class BackendState(Value, omit_defaults=False):
@@ -18,16 +19,20 @@ class BackendState(Value, omit_defaults=False):
     ready: bool
     text: str
     lack: str = ""
+    source: str = ""
+    """Where an upstream comes from: `configuration` (a file or the environment) or `page`; else `built-in`."""
 
 
 class AgentState(Value, omit_defaults=False):
-    """One coding agent: whether it is installed, and the commands to install it and to log in."""
+    """One coding agent: whether it is installed, how to install it, and the command to log in."""
 
     id: str
     title: str
     ready: bool
     install: str = ""
     login: str = ""
+    command: str = ""
+    """The command that installs the agent, if the page can run it; otherwise empty."""
 
 
 class LoginState(Value, omit_defaults=False):
@@ -57,6 +62,19 @@ class AccountLogin(Protocol):
         """Cancel the login in progress."""
 
 
+class Example(Value, omit_defaults=False):
+    """An example conversation that the page starts with one click, in a folder with sample files."""
+
+    id: str
+    title: str
+    about: str
+    """What the example shows, in one sentence."""
+    text: str
+    """The message to send."""
+    model: str
+    mode: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class GatewayInfo:
     """Information about the gateway for the web page. Values that can change are returned by functions."""
@@ -77,3 +95,11 @@ class GatewayInfo:
     """Whether tools and agents do everything without asking (--yolo)."""
     files: Files | None = None
     login: AccountLogin | None = None
+    examples: Sequence[Example] = ()
+    """Example conversations with the demo model; empty if there is no demo model."""
+    example_folder: str | None = None
+    """The folder with the sample files of the examples."""
+    upstreams: UpstreamSetup | None = None
+    """Adds upstreams; None if the page may not change the set-up of the gateway."""
+    installer: AgentInstaller | None = None
+    """Installs coding agents; None if the page may not change the set-up of the gateway."""

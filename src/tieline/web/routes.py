@@ -73,6 +73,17 @@ def page_routes(opened: Callable[[], Awaitable[OpenPage]], hello: Endpoint) -> R
             "POST": route(lambda page: page.api.begin_login),
             "DELETE": route(lambda page: page.api.cancel_login),
         },
+        "/api/upstreams": {"POST": route(lambda page: page.api.setup.add)},
+        "/api/upstreams/*": {
+            "POST": route(lambda page: page.api.setup.act),
+            "DELETE": route(lambda page: page.api.setup.remove),
+        },
+        "/api/upstream-test": {"POST": route(lambda page: page.api.setup.test)},
+        "/api/agents/install": {
+            "GET": route(lambda page: page.api.setup.installation),
+            "POST": route(lambda page: page.api.setup.install),
+            "DELETE": route(lambda page: page.api.setup.cancel_install),
+        },
     }
 
 

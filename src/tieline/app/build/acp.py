@@ -13,7 +13,7 @@ from tieline.app.build.status import BackendStatus
 from tieline.app.config import AcpSettings, Config, ConfigError
 from tieline.app.lazy import LazyImport
 from tieline.app.lazy_backend import LazyBackend, LazyObject
-from tieline.backends.acp.catalogue import NAME, AgentSpec, Which, find, installed
+from tieline.backends.acp.catalogue import NAME, find, installed
 from tieline.model.ports import Backend
 from tieline.tasks import Tasks
 
@@ -62,7 +62,7 @@ def acp_backend(
     )
     models = partial(installed, agents.values(), which, offers_tools=settings.client_tools)
     lazy_backend = LazyBackend("acp", backend, is_agent=True, reads_options=True, models=models)
-    return lazy_backend, _status(agents, which, yolo=config.tools.yolo)
+    return lazy_backend, acp_status(config, env)
 
 
 def tools_for_agents(
@@ -110,11 +110,13 @@ def _check_servers(settings: AcpSettings) -> None:
             raise ConfigError(f"`acp.mcp.{name}` needs either a `command` or a `url`")
 
 
-def _status(agents: Mapping[str, AgentSpec], which: Which, *, yolo: bool) -> BackendStatus:
+def acp_status(config: Config, env: Mapping[str, str]) -> BackendStatus:
+    """Return the status of the backend for coding agents: which agents are installed at the moment."""
+    agents, which = catalogue(config.acp), which_in(env)
     ready = [name for name, spec in agents.items() if find(spec, which).command is not None]
     if not ready:
         text = "run `tieline agents` to see which coding agents can be installed"
         return BackendStatus("acp", False, text, missing="no agent")
     more = f" and {len(ready) - MOST_SHOWN} more" if len(ready) > MOST_SHOWN else ""
-    warned = "; EVERYTHING is allowed without asking (yolo)" if yolo else ""
+    warned = "; EVERYTHING is allowed without asking (yolo)" if config.tools.yolo else ""
     return BackendStatus("acp", True, f"{', '.join(ready[:MOST_SHOWN])}{more} (tieline agents){warned}")

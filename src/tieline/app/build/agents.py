@@ -37,27 +37,55 @@ def install(
 
     `say` shows a text to the user, and `ask` returns the user's answer to a question.
     """
-    spec = catalogue(settings).get(name)
-    if spec is None:
-        raise ConfigError(f"there is no agent `{name}`; `tieline agents` lists the known ones")
-    if find(spec, which_in(env)).command is not None:
-        say(f"{spec.title} is already installed.")
+    try:
+        spec = check_installable(settings, name, env)
+    except AlreadyInstalled as error:
+        say(str(error))
         return 0
-    if spec.install is None:
-        say(f"{spec.title} cannot be installed with a single command: {spec.needs}")
+    except NotInstallable as error:
+        say(str(error))
         return 1
-    say(f"This would run:\n\n  {shlex.join(spec.install)}\n")
+    command = install_command(spec)
+    say(f"This would run:\n\n  {shlex.join(command)}\n")
     if spec.needs:
         say(f"Note: {spec.needs}\n")
     if not _is_confirmed(ask):
         say("Nothing was installed.")
         return 1
     try:
-        argv = [find_program(spec.install[0], env) or spec.install[0], *spec.install[1:]]
+        argv = [find_program(command[0], env) or command[0], *command[1:]]
         return subprocess.run(argv, env=dict(env), check=False).returncode  # noqa: S603 - shown to the user, who agreed
     except OSError as error:
-        say(f"{spec.install[0]} cannot be run: {error.strerror}. Install {spec.install[0]} first.")
+        say(f"{command[0]} cannot be run: {error.strerror}. Install {command[0]} first.")
         return 1
+
+
+class AlreadyInstalled(Exception):
+    """The agent is already installed."""
+
+
+class NotInstallable(Exception):
+    """The agent cannot be installed with a single command. The message says what to do instead."""
+
+
+def check_installable(settings: AcpSettings, name: str, env: Mapping[str, str]) -> AgentSpec:
+    """Return an agent that can be installed with a single command.
+
+    Raise ConfigError if there is no such agent, AlreadyInstalled, or NotInstallable.
+    """
+    spec = catalogue(settings).get(name)
+    if spec is None:
+        raise ConfigError(f"there is no agent `{name}`; `tieline agents` lists the known ones")
+    if find(spec, which_in(env)).command is not None:
+        raise AlreadyInstalled(f"{spec.title} is already installed.")
+    if spec.install is None:
+        raise NotInstallable(f"{spec.title} cannot be installed with a single command: {spec.needs}")
+    return spec
+
+
+def install_command(spec: AgentSpec) -> tuple[str, ...]:
+    """Return the command that installs an agent; empty if there is none."""
+    return spec.install or ()
 
 
 def which_in(env: Mapping[str, str]) -> Which:

@@ -17,11 +17,13 @@ from tieline.app.build.backends import Backends, build_backends
 from tieline.app.build.ids import leg_ids
 from tieline.app.build.keys import client_keys, named_keys
 from tieline.app.build.model_families import FAMILIES
+from tieline.app.build.model_routes import ModelRoutes
 from tieline.app.build.page_context import PageContext
 from tieline.app.build.responses import build_archives, new_object_id
 from tieline.app.build.startup_text import NEEDS_KEY, StartupText
 from tieline.app.build.status import BackendStatus
-from tieline.app.config import ClientSettings, Config
+from tieline.app.build.upstreams import upstream_backend
+from tieline.app.config import ClientSettings, Config, UpstreamSettings
 from tieline.app.lazy import LazyImport
 from tieline.app.lazy_backend import LazyObject
 from tieline.core.inbox.inbox import Inbox
@@ -62,12 +64,6 @@ MIB = 1024 * 1024
 EDITOR_NAME = "cursor"
 """The name of the `[clients]` entry with the options for Cursor's editor."""
 
-BARE_NAMES = {
-    "anthropic": ("claude-*",),
-    "openai": ("gpt-*", "chatgpt-*", "o1*", "o3*", "o4*", "codex-*"),
-}
-"""For each upstream, patterns of the model names that clients may send without the upstream's name as a prefix."""
-
 
 class Tunnel(NamedTuple):
     """A tunnel that makes a listener public: the only key that the listener accepts, and an observer of its requests.
@@ -88,6 +84,8 @@ class App:
     gateway: Gateway
     statuses: tuple[BackendStatus, ...]
     backends: Mapping[str, Backend]
+    upstreams: Mapping[str, UpstreamSettings]
+    """The settings of all upstreams, including those that were added on the page."""
     client: HttpClient
     tasks: Tasks
     archives: ResponseArchives
@@ -143,16 +141,16 @@ def build(
     tools, tools_status = build_tools(config.tools, env, audit) if config.tools.enabled else (None, None)
     agent_tools = tools_for_agents(config, env, audit, tools)
     conversations = conversation_cache()
+    make_upstream = partial(upstream_backend, client=client, new_leg_id=new_leg_id, conversations=conversations)
     backends = build_backends(
         config,
         env,
-        client=client,
+        make_upstream=make_upstream,
         proxies=proxies,
         tasks=tasks,
         audit=audit,
         agent_tools=agent_tools,
         new_leg_id=new_leg_id,
-        conversations=conversations,
         cursor_token=cursor_token,
     )
     if tools_status is not None:
@@ -162,8 +160,8 @@ def build(
     named = named_keys(config, env, own_keys)
     every_key = named if tunnel is None else (*named, tunnel.key)
     known_secrets = Secrets([*backends.secrets, *own_keys, *(key.value for key in every_key)])
-    aliases = _aliases(config, backends.by_name)
-    gateway = _gateway(config, _router(config, backends, aliases), tasks, audit, tools, known_secrets, conversations)
+    routes = ModelRoutes(config, backends)
+    gateway = _gateway(config, routes.router, backends, tasks, audit, tools, known_secrets, conversations)
 
     guard = _guard(config, own_keys, named)
     page_token = PageToken(secrets.token_urlsafe(24))
@@ -177,13 +175,17 @@ def build(
         proxies,
         new_leg_id,
         page_token,
+        audit,
+        routes,
+        make_upstream,
+        known_secrets,
         workspace=tools.workspace if tools is not None else None,
         is_simulated=cursor_token is not None,
     )
     page = LazyObject(build_page, context) if config.web.enabled else None
     profiles = _profiles(config, env, has_named_keys=bool(named))
     archives, store = build_archives(config.responses, env, tasks)
-    startup = StartupText(config, backends.statuses, aliases, guard.has_keys, source)
+    startup = StartupText(config, backends.statuses, backends.upstreams, routes.aliases, guard.has_keys, source)
     relay = Relay(gateway, tasks, keep_alive=config.server.keep_alive)
     bodies = BodyBudget(trim=trim)
     asgi = build_http_app(
@@ -221,6 +223,7 @@ def build(
         gateway,
         tuple(backends.statuses),
         backends.by_name,
+        backends.upstreams,
         client,
         tasks,
         archives,
@@ -248,33 +251,10 @@ def _tunnel_app(
     )
 
 
-def _aliases(config: Config, backends: Mapping[str, Backend]) -> dict[str, str]:
-    known = {pattern: f"{name}/*" for name, patterns in BARE_NAMES.items() if name in backends for pattern in patterns}
-    return {**config.aliases, **{alias: target for alias, target in known.items() if alias not in config.aliases}}
-
-
-def _router(config: Config, backends: Backends, aliases: Mapping[str, str]) -> Router:
-    router = Router(backends.by_name, aliases=aliases, default=_default_model(config, backends.by_name))
-    if config.demo:
-        router.add_models(["demo/scripted"])
-    router.add_models(f"{name}/{model}" for name, settings in config.upstreams.items() for model in settings.models)
-    return router
-
-
-def _default_model(config: Config, backends: Mapping[str, Backend]) -> str | None:
-    """Return the model for requests that name an unknown model, or None to reject them.
-
-    This is the configured default model. Without one, it is the demo model if there is neither an upstream nor a
-    Cursor account.
-    """
-    if config.default_model is not None:
-        return config.default_model
-    return "demo/scripted" if set(backends) <= {"demo", "acp"} and "demo" in backends else None
-
-
 def _gateway(
     config: Config,
     router: Router,
+    backends: Backends,
     tasks: Tasks,
     audit: AuditLog,
     tools: "GuardedTools | None",
@@ -293,7 +273,7 @@ def _gateway(
     descriptions = ModelDescriptions(
         configured=FactTable({name: settings.facts() for name, settings in config.models.items()}),
         families=FactTable(FAMILIES),
-        upstreams=config.upstreams,
+        upstreams=backends.upstreams.keys(),
     )
     return Gateway(
         router,

@@ -1,29 +1,34 @@
 """Builds all backends: the demo model, configured upstreams, the Cursor account and coding agents."""
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tieline.app.audit import AuditLog
 from tieline.app.build.acp import acp_backend
+from tieline.app.build.added_upstreams import AddedUpstream, LoadedUpstreams, load_now
 from tieline.app.build.cursor import cursor_backend
 from tieline.app.build.status import BackendStatus
-from tieline.app.build.upstreams import upstream_backend, upstream_key
-from tieline.app.config import Config
+from tieline.app.build.upstreams import ADDED_KEY, MakeUpstream, added_status, upstream_key
+from tieline.app.config import Config, UpstreamSettings
+from tieline.app.config_file import upstream_mistakes
 from tieline.app.lazy import LazyImport
 from tieline.app.lazy_backend import LazyBackend, LazyObject
 from tieline.core.watch.secrets import secret_values
 from tieline.demo import MODELS
 from tieline.model.ports import Backend
-from tieline.net.client.http import HttpClient, Proxies
+from tieline.net.client.http import Proxies
 from tieline.tasks import Tasks
-from tieline.wire.shared.conversations import ConversationCache
 
 if TYPE_CHECKING:
     from tieline.backends.demo import DemoBackend
     from tieline.tools.guarded_tools import GuardedTools
 else:
     DemoBackend = LazyImport("tieline.backends.demo", "DemoBackend")
+
+
+log = logging.getLogger("tieline")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,10 @@ class Backends:
     statuses: list[BackendStatus] = field(default_factory=list)
     secrets: list[str] = field(default_factory=list)
     """Keys and other secret values that are sent to upstreams and agents. Records must not contain them."""
+    upstreams: dict[str, UpstreamSettings] = field(default_factory=dict)
+    """The settings of all upstreams by name: those of the configuration, and those that were added on the page."""
+    added: dict[str, AddedUpstream] = field(default_factory=dict)
+    """The upstreams that were added on the page, including those that are not used because of the configuration."""
 
     def put(self, name: str, backend: Backend, status: BackendStatus) -> Backend | None:
         """Add a backend and its status. Return the backend that it replaces, if any."""
@@ -42,18 +51,23 @@ class Backends:
         self.statuses[:] = [*(other for other in self.statuses if other.name != name), status]
         return replaced
 
+    def remove(self, name: str) -> None:
+        """Remove an upstream. Requests that are using its backend are not affected."""
+        self.by_name.pop(name, None)
+        self.upstreams.pop(name, None)
+        self.statuses[:] = [status for status in self.statuses if status.name != name]
+
 
 def build_backends(
     config: Config,
     env: Mapping[str, str],
     *,
-    client: HttpClient,
+    make_upstream: MakeUpstream,
     proxies: Proxies,
     tasks: Tasks,
     audit: AuditLog,
     agent_tools: "GuardedTools | None",
     new_leg_id: Callable[[], str],
-    conversations: ConversationCache,
     cursor_token: str | None = None,
 ) -> Backends:
     """Build every backend that the configuration enables. `agent_tools` judges the actions of coding agents.
@@ -66,9 +80,11 @@ def build_backends(
         backends.put("demo", demo, BackendStatus("demo", True, "needs no key and no network; model demo/scripted"))
     for name, settings in config.upstreams.items():
         key, status = upstream_key(name, settings, env)
-        backends.put(name, upstream_backend(name, settings, key, client, new_leg_id, conversations), status)
+        backends.put(name, make_upstream(name, settings, key), status)
+        backends.upstreams[name] = settings
         backends.secrets.extend([key] if key else [])
         backends.secrets.extend(secret_values(settings.headers))
+    _put_added(backends, load_now(env), make_upstream)
     park_for = config.parking.deadline
     if cursor := cursor_backend(config.cursor, env, proxies, new_leg_id, cursor_token, park_for=park_for):
         backends.put("cursor", *cursor)
@@ -79,3 +95,21 @@ def build_backends(
     for server in config.acp.mcp.values():
         backends.secrets.extend([*secret_values(server.env), *secret_values(server.headers)])
     return backends
+
+
+def _put_added(backends: Backends, loaded: LoadedUpstreams, make_upstream: MakeUpstream) -> None:
+    """Add the upstreams that the user added on the page. An upstream of the configuration with the same name wins."""
+    if loaded.problem:
+        log.warning("%s", loaded.problem)
+    for name, added in loaded.upstreams.items():
+        settings, key = added.settings(), loaded.keys.get(name)
+        if mistakes := upstream_mistakes(name, settings):
+            log.warning("an upstream that was added on the page is not used: %s", mistakes[0][1])
+            continue
+        backends.added[name] = added
+        if name in backends.upstreams:
+            continue
+        status = added_status(name, settings, has_key=key is not None, lacks_key=added.has_key and key is None)
+        backends.put(name, make_upstream(name, settings, key, key_source=ADDED_KEY), status)
+        backends.upstreams[name] = settings
+        backends.secrets.extend([key] if key else [])

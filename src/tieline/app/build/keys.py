@@ -18,7 +18,7 @@ KEY_LIMIT = 64 << 10
 def key_from_env(env: Mapping[str, str], name: str) -> str | None:
     """Return the key in an environment variable, if it is set. Raise ConfigError if it is not a valid key."""
     key = env.get(name, "").strip()
-    return _checked(key, name) if key else None
+    return check_key(key, name) if key else None
 
 
 def key_from_file(file: str) -> str:
@@ -29,7 +29,7 @@ def key_from_file(file: str) -> str:
         raise ConfigError(f"the key file {file} cannot be read: {error}") from error
     if not key:
         raise ConfigError(f"the key file {file} is empty")
-    return _checked(key, f"the key file {file}")
+    return check_key(key, f"the key file {file}")
 
 
 def cursor_key(settings: CursorSettings, env: Mapping[str, str]) -> str | None:
@@ -91,7 +91,8 @@ def model_access(patterns: Sequence[str], *, agents: bool) -> ModelAccess | None
     return ModelAccess(tuple(patterns), () if agents else (AGENTS,))
 
 
-def _checked(key: str, place: str) -> str:
+def check_key(key: str, place: str) -> str:
+    """Return the key. Raise ConfigError if an HTTP header cannot carry it. `place` says where the key comes from."""
     if not (key.isascii() and key.isprintable()):
         raise ConfigError(f"{place} does not contain a valid key: it has characters that an HTTP header cannot carry")
     return key

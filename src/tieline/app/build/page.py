@@ -1,24 +1,28 @@
 """Builds the web page: its sessions, their store, the workspace files, the Cursor login and the event stream."""
 
 import secrets
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from tieline import __version__
-from tieline.app.build.agents import catalogue, which_in
+from tieline.app.build.agent_install import PageInstaller
+from tieline.app.build.agents import catalogue, install_command, which_in
 from tieline.app.build.cursor import CURSOR_MODES
 from tieline.app.build.cursor_login import CursorLogin
+from tieline.app.build.examples import EXAMPLES, ExampleTools
 from tieline.app.build.page_context import PageContext
 from tieline.app.build.status import TOOLS, BackendStatus
+from tieline.app.build.upstream_setup import AddedUpstreams
 from tieline.app.config import AcpSettings
 from tieline.app.folders import state_folder
 from tieline.app.lazy_backend import LazyBackend
 from tieline.app.store import open_store
 from tieline.app.workspace_files import WorkspaceFiles
 from tieline.backends.acp.catalogue import find, install_line
-from tieline.core.sessions.sessions import PageSessions
+from tieline.core.sessions.sessions import PageSessions, no_examples
 from tieline.model.ports import Backend, Store
 from tieline.tools.guarded_tools import MODES
 from tieline.web.api import PageApi
@@ -38,10 +42,13 @@ class Page:
     stream: Stream
     store: Store
     login: CursorLogin | None
+    installer: PageInstaller | None
 
     async def aclose(self) -> None:
         """Save the answers in progress, and close everything that the page uses."""
         await self.sessions.aclose()
+        if self.installer is not None:
+            await self.installer.aclose()
         self.stream.close()
         await self.store.aclose()
         if self.login is not None:
@@ -53,17 +60,29 @@ def build_page(context: PageContext) -> Page:
     gateway, tasks, guard = context.gateway, context.tasks, context.guard
     folder = state_folder(context.env)
     store: Store = open_store(folder)
-    sessions = PageSessions(gateway, store, gateway.bus, tasks, mint=lambda: secrets.token_urlsafe(9), clock=time.time)
+    examples = ExampleTools(context.env, context.audit) if context.config.demo else None
+    sessions = PageSessions(
+        gateway,
+        store,
+        gateway.bus,
+        tasks,
+        mint=lambda: secrets.token_urlsafe(9),
+        clock=time.time,
+        examples=examples.open if examples is not None else no_examples,
+    )
     renderings = TurnRenderer(store)
     keep_alive = context.config.server.keep_alive
     stream = Stream(gateway.bus, gateway.inbox, tasks, renderings, clock=time.time, keep_alive=keep_alive)
     login = CursorLogin(context) if context.config.cursor.enabled is not False else None
-    facts = _facts(context, login)
+    installer = PageInstaller(context) if context.config.web.setup and context.config.acp.enabled else None
+    facts = _facts(context, login, installer, examples)
     api = PageApi(gateway, sessions, stream, renderings, guard, tasks, facts, token=context.token)
-    return Page(api, static_files(), sessions, stream, store, login)
+    return Page(api, static_files(), sessions, stream, store, login, installer)
 
 
-def _facts(context: PageContext, login: CursorLogin | None) -> GatewayInfo:
+def _facts(
+    context: PageContext, login: CursorLogin | None, installer: PageInstaller | None, examples: ExampleTools | None
+) -> GatewayInfo:
     config = context.config
     backends = context.backends.by_name
     return GatewayInfo(
@@ -79,12 +98,16 @@ def _facts(context: PageContext, login: CursorLogin | None) -> GatewayInfo:
         yolo=config.tools.yolo,
         files=WorkspaceFiles(context.workspace) if context.workspace is not None else None,
         login=login,
+        examples=EXAMPLES if examples is not None else (),
+        example_folder=str(examples.folder) if examples is not None else None,
+        upstreams=AddedUpstreams(context) if config.web.setup else None,
+        installer=installer,
     )
 
 
 def _shown(status: BackendStatus) -> BackendState:
     lack = "" if status.is_ready else status.missing
-    return BackendState(name=status.name, ready=status.is_ready, text=status.text, lack=lack)
+    return BackendState(name=status.name, ready=status.is_ready, text=status.text, lack=lack, source=status.source)
 
 
 def _modes(model: str, context: PageContext) -> tuple[str, ...]:
@@ -155,6 +178,7 @@ def _agents(settings: AcpSettings, env: Mapping[str, str]) -> Sequence[AgentStat
             ready=find(spec, which).command is not None,
             install=install_line(spec),
             login=spec.login,
+            command=shlex.join(install_command(spec)),
         )
         for spec in catalogue(settings).values()
     ]

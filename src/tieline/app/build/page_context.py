@@ -3,9 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tieline.app.audit import AuditLog
 from tieline.app.build.backends import Backends
+from tieline.app.build.model_routes import ModelRoutes
+from tieline.app.build.upstreams import MakeUpstream
 from tieline.app.config import Config
 from tieline.core.legs.gateway import Gateway
+from tieline.core.watch.secrets import Secrets
 from tieline.frontends.guard import Guard, PageToken
 from tieline.net.client.http import Proxies
 from tieline.tasks import Tasks
@@ -24,6 +28,11 @@ class PageContext:
     proxies: Proxies
     new_leg_id: Callable[[], str]
     token: PageToken
+    audit: AuditLog
+    routes: ModelRoutes
+    make_upstream: MakeUpstream
+    secrets: Secrets
+    """The known secrets, to which the keys of added upstreams are added."""
     workspace: str | None = None
     """The workspace of the gateway's own tools, if they are enabled."""
     is_simulated: bool = False

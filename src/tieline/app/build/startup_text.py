@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tieline import __version__
 from tieline.app.build.status import BackendStatus
-from tieline.app.config import Config
+from tieline.app.config import Config, UpstreamSettings
 from tieline.tools.invisible_text import visible
 from tieline.web.connect import CLAUDE_SIZES
 
@@ -28,6 +28,7 @@ class StartupText:
 
     config: Config
     statuses: Sequence[BackendStatus]
+    upstreams: Mapping[str, UpstreamSettings]
     aliases: Mapping[str, str]
     needs_key: bool
     source: Path | None = None
@@ -61,7 +62,7 @@ class StartupText:
             return default
         names = [default.partition("/")[0]] if default is not None else self._ready_names()
         for name in names:
-            upstream = config.upstreams.get(name)
+            upstream = self.upstreams.get(name)
             if upstream is not None:
                 return f"{name}/{upstream.models[0] if upstream.models else '<model>'}"
             if name == "cursor":

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -24,23 +24,35 @@ D = TypeVar("D", bound=msgspec.Struct)
 NO_DEFAULTS: Mapping[str, object] = {}
 OWN_HEADERS: Mapping[str, str] = {"user-agent": f"tieline/{__version__}"}
 """Headers of requests to upstreams that the configuration can replace."""
+ADDED_KEY = "the Connect page"
+"""Where the key of an added upstream comes from, for error messages."""
+
+
+class MakeUpstream(Protocol):
+    """Builds the backend of one upstream: `upstream_backend` with everything but the upstream filled in."""
+
+    def __call__(
+        self, name: str, settings: UpstreamSettings, key: str | None, *, key_source: str | None = None
+    ) -> Backend: ...
 
 
 def upstream_backend(
     name: str,
     settings: UpstreamSettings,
     key: str | None,
+    *,
     client: HttpClient,
     new_leg_id: Callable[[], str],
     conversations: ConversationCache,
+    key_source: str | None = None,
 ) -> Backend:
-    """Build the backend of one upstream."""
+    """Build the backend of one upstream. `key_source` says in error messages where the key comes from."""
     origin, path = Origin.parse(settings.base_url or DEFAULT_URLS[settings.kind])
     timeouts = Timeouts(
         connect=settings.connect_timeout, first_byte=settings.first_byte_timeout, idle=settings.idle_timeout
     )
     retry_policy = RetryPolicy(retries=settings.retries)
-    key_source = (settings.key_file or settings.key_env or "") if key else ""
+    source = (key_source or settings.key_file or settings.key_env or "") if key else ""
     headers = tuple({**OWN_HEADERS, **{field.lower(): value for field, value in settings.headers.items()}}.items())
     path = path.rstrip("/")
     if settings.kind == "anthropic":
@@ -48,9 +60,7 @@ def upstream_backend(
         dialect = msgspec.convert(settings.dialect, anthropic.Dialect)
         codec = anthropic_codec(anthropic_headers(key, headers), dialect, conversations, betas=betas)
         path = path.removesuffix("/v1") + "/v1"
-        upstream = Upstream(
-            name, client, origin, path + "/messages", codec, new_leg_id, timeouts, retry_policy, key_source
-        )
+        upstream = Upstream(name, client, origin, path + "/messages", codec, new_leg_id, timeouts, retry_policy, source)
         return AnthropicBackend(
             upstream,
             listing=path + "/models?limit=1000",
@@ -61,7 +71,7 @@ def upstream_backend(
     own_headers = openai_headers(key, headers)
     codec = openai_codec(own_headers, _chat_dialect(settings, origin), conversations)
     path_of_chat = path + "/chat/completions"
-    chat = Upstream(name, client, origin, path_of_chat, codec, new_leg_id, timeouts, retry_policy, key_source)
+    chat = Upstream(name, client, origin, path_of_chat, codec, new_leg_id, timeouts, retry_policy, source)
     issuer = issuer_of(name, f"{origin.scheme}://{origin.authority}{path}", own_headers) if settings.stateful else ""
     codec = responses_codec(own_headers, _dialect(settings, openai_responses.Dialect), conversations, issuer=issuer)
     responses = replace(chat, path=path + "/responses", codec=codec)
@@ -100,9 +110,18 @@ def upstream_key(name: str, settings: UpstreamSettings, env: Mapping[str, str]) 
         return None, _configured(name, f"{url} (no key)")
     key = key_from_env(env, settings.key_env)
     if key is None:
-        return None, BackendStatus(name, False, f"{url}: set {settings.key_env} to its key")
+        return None, BackendStatus(name, False, f"{url}: set {settings.key_env} to its key", source="configuration")
     return key, _configured(name, f"{url} (key from {settings.key_env})")
 
 
+def added_status(name: str, settings: UpstreamSettings, *, has_key: bool, lacks_key: bool = False) -> BackendStatus:
+    """Return the status of an upstream that was added on the page. `lacks_key` says that its key cannot be read."""
+    if lacks_key:
+        text = f"{settings.base_url}: its key cannot be read; enter it again on the Connect page"
+        return BackendStatus(name, False, text, source="page")
+    text = f"{settings.base_url} ({'with a key, ' if has_key else 'no key, '}added on the page)"
+    return BackendStatus(name, True, text, label_if_ready="configured", source="page")
+
+
 def _configured(name: str, text: str) -> BackendStatus:
-    return BackendStatus(name, True, text, label_if_ready="configured")
+    return BackendStatus(name, True, text, label_if_ready="configured", source="configuration")

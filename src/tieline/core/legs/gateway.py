@@ -204,8 +204,9 @@ class Gateway:
         if backend.is_agent:
             run = await self._start(backend, request, host)
             return OpenRun(run, limits, repairs, ActivityRenderer(client.activity))
-        if self._toolbox is not None and client.gets_tools and not request.tools and not _is_background(entry):
-            tools = self._toolbox.open(_mode_of_tools(request, backend))
+        toolbox = client.toolbox or self._toolbox
+        if toolbox is not None and client.gets_tools and not request.tools and not _is_background(entry):
+            tools = toolbox.open(_mode_of_tools(request, backend))
             started = await self._start(backend, with_gateway_tools(request, tools), host)
             run = GatewayToolsRun(started, tools, host, request)
             return OpenRun(run, limits, repairs, ActivityRenderer(client.activity), run.rounds)

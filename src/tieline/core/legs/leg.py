@@ -36,7 +36,7 @@ from tieline.model.events import (
     source_of,
 )
 from tieline.model.inbox import Origin
-from tieline.model.ports import Leg, Run, notes_of
+from tieline.model.ports import Leg, Run, Toolbox, notes_of
 from tieline.model.request import Request
 
 log = logging.getLogger("tieline")
@@ -67,6 +67,8 @@ class LegClient(msgspec.Struct, frozen=True):
     """Whether the client may send background requests, for example for titles or summaries; see `background`."""
     access: ModelAccess | None = None
     """The models that the client may use; None if there is no limit."""
+    toolbox: Toolbox | None = None
+    """Tools for this client in place of the gateway's own; None for the gateway's own."""
 
 
 class Ledger(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ stored last is kept, with the ending *cancelled*.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -24,7 +24,7 @@ from tieline.model.content import Part, Value
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Activity, Finished, Status, StopReason
 from tieline.model.inbox import Answer, InboxItem, Origin, PlanReview, ReviewAnswer
-from tieline.model.ports import Store
+from tieline.model.ports import Store, Toolbox
 from tieline.model.request import Effort, Reasoning, Request
 from tieline.model.session import SessionUsage, Summary, Turn
 from tieline.tasks import Tasks
@@ -102,8 +102,17 @@ class _LiveSession:
             raise GatewayError("bad_request", message, status=409, code="running")
 
 
+OpenExample = Callable[[str], Awaitable[Toolbox | None]]
+"""Returns the tools of an example session for a model; None if the model gets no tools of examples."""
+
+
+async def no_examples(_: str) -> Toolbox | None:
+    """Return None: there are no tools for examples."""
+    return None
+
+
 class PageSessions:
-    """All sessions of the web page. `clock` returns Unix time."""
+    """All sessions of the web page. `clock` returns Unix time, and `examples` the tools of example sessions."""
 
     def __init__(
         self,
@@ -114,7 +123,9 @@ class PageSessions:
         *,
         mint: Callable[[], str],
         clock: Callable[[], float],
+        examples: OpenExample = no_examples,
     ) -> None:
+        self._examples = examples
         self._gateway = gateway
         self._store = store
         self._bus = bus
@@ -133,13 +144,24 @@ class PageSessions:
         await self._load()
         return sorted((one.summary for one in self._sessions.values()), key=lambda one: one.updated, reverse=True)
 
-    async def create(self, model: str, mode: str | None = None, effort: Effort | None = None) -> Summary:
-        """Create an empty session."""
+    async def create(
+        self, model: str, mode: str | None = None, effort: Effort | None = None, *, example: bool = False
+    ) -> Summary:
+        """Create an empty session. An `example` has tools of its own, in a folder with sample files."""
         await self._load()
         self._gateway.models.resolve(model)
+        if example and await self._examples(model) is None:
+            raise BadRequest(f"there are no examples for the model `{model}`", "example")
         now = self._clock()
         summary = Summary(
-            id=self._mint(), title=UNTITLED, model=model, mode=mode, effort=effort, created=now, updated=now
+            id=self._mint(),
+            title=UNTITLED,
+            model=model,
+            mode=mode,
+            effort=effort,
+            created=now,
+            updated=now,
+            example=example,
         )
         session = self._sessions[summary.id] = _LiveSession(StoredSession(summary=summary))
         self._trees.put(session.id, MessageTree())
@@ -272,7 +294,8 @@ class PageSessions:
             await self._save_turn(session, draft.turn())
             await self._save(session)
             saved = self._clock()
-            client = LegClient(FRONTEND, CLIENT, "events", gets_tools=True, sends_background=False)
+            toolbox = await self._examples(request.model) if session.summary.example else None
+            client = LegClient(FRONTEND, CLIENT, "events", gets_tools=True, sends_background=False, toolbox=toolbox)
             leg = await self._gateway.open(request, client)
             async for batch in leg:
                 now = self._clock()

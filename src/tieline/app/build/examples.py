@@ -1,0 +1,111 @@
+"""The examples on an empty page: conversations with the demo model in a folder with sample files.
+
+Their tools work only in this folder. As everywhere, writing a file and running a command need the user's permission,
+even if the gateway runs with --yolo. The user's own files and the gateway's other tools are not involved.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from tieline.app.audit import AuditLog
+from tieline.app.folders import state_folder, user_folder
+from tieline.model.errors import GatewayError
+from tieline.model.ports import Toolbox
+from tieline.net.private_files import write_private
+from tieline.tools.errors import ToolFailed
+from tieline.tools.guarded_tools import GuardedTools
+from tieline.tools.policy import Policy
+from tieline.tools.search import find_ripgrep
+from tieline.tools.toolbox import WorkspaceToolbox
+from tieline.tools.workspace import Workspace
+from tieline.web.gateway_info import Example
+
+MODEL = "demo/scripted"
+ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TZ")
+"""The variables that commands of the examples receive, in addition to HOME, which is the folder of the examples."""
+
+SAMPLES = {
+    "README.md": "# Tea shop\n\nA small shop that sells tea. `sales.csv` has the boxes sold last week.\n\n"
+    "These are sample files for the examples of Tieline. You can change or delete them.\n",
+    "sales.csv": "tea,boxes\nAssam,41\nDarjeeling,28\nEarl Grey,35\nOolong,12\nSencha,19\n",
+}
+EXAMPLES = (
+    Example(
+        id="read",
+        title="Read a file",
+        about="The model calls a tool and reports the result.",
+        text="Read README.md",
+        model=MODEL,
+    ),
+    Example(
+        id="run",
+        title="Run a command",
+        about="You see the command and decide whether it runs.",
+        text="Run: sort -t, -k2 -nr sales.csv",
+        model=MODEL,
+    ),
+    Example(
+        id="plan",
+        title="Make a plan",
+        about="You approve the plan before anything is done.",
+        text="Make a plan: read sales.csv, then write `Best seller: Assam` to summary.txt, then read summary.txt",
+        model=MODEL,
+        mode="plan",
+    ),
+    Example(
+        id="question",
+        title="Ask me a question",
+        about="The model waits for your answer.",
+        text="Ask me: Which tea should we order more of? Assam, Darjeeling or Sencha",
+        model=MODEL,
+    ),
+)
+
+
+class ExampleTools:
+    """The tools of the examples. The folder is created with the first example."""
+
+    def __init__(self, env: Mapping[str, str], audit: AuditLog) -> None:
+        self.folder = (state_folder(env) or user_folder(env)) / "examples"
+        self._env = env
+        self._audit = audit
+        self._opening = asyncio.Lock()
+        self._tools: GuardedTools | None = None
+
+    async def open(self, model: str) -> Toolbox | None:
+        """Return the tools, or None if `model` is not the demo model. Restore missing sample files.
+
+        Raise GatewayError if the folder cannot be created.
+        """
+        if model != MODEL:
+            return None
+        async with self._opening:
+            try:
+                workspace = await asyncio.to_thread(_create, self.folder)
+                if self._tools is None:
+                    self._tools = self._build(workspace)
+            except (OSError, ToolFailed) as error:
+                message = f"The folder of the examples, {self.folder}, cannot be used: {error}"
+                raise GatewayError("internal", message) from error
+        return self._tools
+
+    def _build(self, workspace: Workspace) -> GuardedTools:
+        environment = {name: self._env[name] for name in ENVIRONMENT if name in self._env}
+        toolbox = WorkspaceToolbox(
+            workspace,
+            environment={**environment, "HOME": workspace.root},
+            ripgrep=find_ripgrep(self._env.get("PATH", "")),
+        )
+        # Without saved grants: "always" applies until the gateway stops.
+        return GuardedTools(toolbox, Policy(workspace.locate), note=self._audit.write_ruling)
+
+
+def _create(folder: Path) -> Workspace:
+    """Create the folder and its sample files, if they do not exist, and return it as a workspace."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name, text in SAMPLES.items():
+        path = folder / name
+        if not path.exists():
+            write_private(path, text.encode())
+    return Workspace(folder)

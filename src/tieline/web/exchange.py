@@ -1,0 +1,45 @@
+"""Reads the requests of the web page and sends JSON responses."""
+
+from typing import Any, TypeVar
+from urllib.parse import parse_qs
+
+import msgspec
+
+from tieline.frontends.http import JSON, Exchange
+from tieline.model.errors import BadRequest
+from tieline.web.static_files import HEADERS
+
+T = TypeVar("T")
+
+API_HEADERS = (*HEADERS, (b"cache-control", b"no-store"))
+"""Headers of every response of the page's API."""
+MAX_REST = 200
+
+
+async def respond(exchange: Exchange, value: Any, *headers: tuple[bytes, bytes], status: int = 200) -> None:
+    """Send a value as JSON."""
+    await exchange.respond(status, msgspec.json.encode(value), JSON, (*API_HEADERS, *headers))
+
+
+async def read_body(exchange: Exchange, kind: type[T]) -> T:
+    """Read the body of a request. Raise BadRequest, which names the field, if it is not a valid `kind`."""
+    try:
+        return msgspec.json.decode(await exchange.body() or b"{}", type=kind)
+    except msgspec.ValidationError as error:
+        complaint, _, place = str(error).partition(" - at `$.")
+        param = place.removesuffix("`") or None
+        raise BadRequest(f"`{param}`: {complaint}" if param else complaint, param) from error
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise BadRequest(f"the body is not valid JSON: {error}") from error
+
+
+def rest_of_path(exchange: Exchange, prefix: str) -> str:
+    """Return the path of a request without `prefix`."""
+    path: str = exchange.scope["path"]
+    return path.rstrip("/").removeprefix(prefix)[:MAX_REST]
+
+
+def query(exchange: Exchange, name: str) -> str:
+    """Return a parameter of the query, or an empty string if it is not given."""
+    given: bytes = exchange.scope["query_string"]
+    return parse_qs(given.decode("latin-1"), errors="replace").get(name, [""])[-1]
