@@ -65,7 +65,7 @@ def test_a_plan_names_its_steps_and_does_nothing_else() -> None:
     plan = json.loads(call.arguments)
     assert call.name == "create_plan"
     assert [todo["content"] for todo in plan["todos"]] == ["Read a.txt", "Write b.txt"]
-    assert plan["plan"].startswith("1. Read a.txt\n2. Write b.txt\n")
+    assert plan["title"] == "Read a.txt, then write b.txt"
 
 
 def test_a_plan_that_cannot_be_carried_out_says_which_step() -> None:

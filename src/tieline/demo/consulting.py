@@ -88,7 +88,6 @@ class _PlannedTurn:
         self._tools = callable_tools(request.tools, request.tool_choice.names)
         self._has_todos = any(tool.name == TODOS for tool in self._tools)
         self._conversation = conversation
-        self._what = what
         parsed = plan_actions(what, [tool.name for tool in self._tools])
         self._actions = [action for group in parsed for action in group] or [Action(kind="list")]
 
@@ -111,11 +110,11 @@ class _PlannedTurn:
         return (Say(text="\n\n".join(["All steps of the plan are done.", *map(report, outcomes[-1:])])),)
 
     def _proposal(self) -> CallTool:
-        lines = [f"{number}. {describe(action)}" for number, action in enumerate(self._actions, 1)]
+        first, *others = [describe(action) for action in self._actions]
+        title = ", then ".join([first, *(f"{text[:1].lower()}{text[1:]}" for text in others)])
         todos = [self._item(number, "pending") for number in range(len(self._actions))]
-        plan = "\n".join([*lines, "", "Nothing is done before you approve this plan."])
-        title = shortened(self._what, MAX_TITLE)
-        return _call(PLAN, {"title": title[:1].upper() + title[1:], "plan": plan, "todos": todos})
+        plan = "I will work through these steps in order. Nothing is done before you approve the plan."
+        return _call(PLAN, {"title": shortened(title, MAX_TITLE), "plan": plan, "todos": todos})
 
     def _next(self, number: int) -> tuple[Step, ...]:
         action = self._actions[number]

@@ -49,7 +49,7 @@ EXAMPLES = (
         id="plan",
         title="Make a plan",
         about="You approve the plan before anything is done.",
-        text="Make a plan: read sales.csv, then write `Best seller: Assam` to summary.txt, then read summary.txt",
+        text='Make a plan: read sales.csv, then write "Best seller: Assam" to summary.txt, then read summary.txt',
         model=MODEL,
         mode="plan",
     ),

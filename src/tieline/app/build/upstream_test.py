@@ -92,7 +92,7 @@ class UpstreamTester:
             return True
         except GatewayError as error:
             if error.kind in ("unauthorized", "forbidden", "billing"):
-                self._add("key", "failed", self._about_key(error.message))
+                self._add("key", "failed", self._hide(error.message))
                 return False
             message = f"It does not list its models, so enter their names. {self._hide(error.message)}"
             self._add("models", "warning", message)
@@ -120,9 +120,8 @@ class UpstreamTester:
             finally:
                 await run.aclose()
         except GatewayError as error:
-            is_key = error.kind in ("unauthorized", "forbidden")
-            text = self._about_key(error.message) if is_key else f"{self._model}: {self._hide(error.message)}"
-            self._add("key" if is_key else "tools", "failed", text)
+            step: StepName = "key" if error.kind in ("unauthorized", "forbidden") else "tools"
+            self._add(step, "failed", self._hide(error.message))
 
     async def _round_trip(self, run: Run) -> None:
         reply = await _reply(run)
@@ -140,10 +139,6 @@ class UpstreamTester:
             self._add("tools", "ok", f"{self._model} called a tool and used its result.")
         else:
             self._add("tools", "warning", f"{self._model} called a tool, but did not repeat its result.")
-
-    def _about_key(self, message: str) -> str:
-        lead = "The key was refused." if self._has_key else "This server needs a key."
-        return f"{lead} {self._hide(message)}"
 
     def _add(self, step: StepName, state: StepState, text: str) -> None:
         self._steps.append(TestStep(id=step, state=state, text=text))

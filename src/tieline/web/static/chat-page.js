@@ -7,6 +7,7 @@ import { rememberChoice, rememberedChoice } from "./model-choice.js";
 import { listenForCodeCopies } from "./clipboard.js";
 import "./composer.js";
 import { h, setText } from "./dom.js";
+import "./examples.js";
 import "./inbox.js";
 import { live } from "./live-state.js";
 import "./key-dialog.js";
@@ -16,7 +17,8 @@ import "./session-list.js";
 import { goToInboxItems, listenForKeys } from "./shortcuts.js";
 import "./top-bar.js";
 
-const [chat, composer, sessions, meter, top, title, welcome] = [
+const DEMO = "demo";
+const [chat, composer, sessions, meter, top, title, welcome, examples] = [
   "tl-chat",
   "tl-composer",
   "tl-sessions",
@@ -24,6 +26,7 @@ const [chat, composer, sessions, meter, top, title, welcome] = [
   "tl-top",
   ".session-name",
   ".welcome",
+  "tl-examples",
 ].map((name) => document.querySelector(name));
 /** Ids of the models whose modes were fetched again after their first answer. */
 const refreshed = new Set();
@@ -61,13 +64,23 @@ function describe() {
   composer.isRunning = Boolean(summary?.running);
   composer.choice = summary ?? rememberedChoice(live.state);
   welcome.hidden = current !== null;
+  document.querySelector(".example-tag").hidden = !summary?.example;
+  document.querySelector(".own-model").hidden = !summary?.example || hasOtherModels();
   suggest();
 }
 
-/** Show suggestions for a first message to the selected model. */
+/** Return whether there is a model other than the demo model. */
+const hasOtherModels = () => live.state.models.some(({ backend }) => backend !== DEMO);
+
+/** Show suggestions for a first message to the selected model, and the examples of the demo model. */
 function suggest() {
   const { model } = rememberedChoice(live.state);
-  const ideas = live.state.models.find(({ id }) => id === model)?.ideas ?? [];
+  const chosen = live.state.models.find(({ id }) => id === model);
+  examples.hidden = chosen?.backend !== DEMO || live.state.examples.items.length === 0;
+  examples.show(live.state.examples, hasOtherModels());
+  welcome.classList.toggle("has-examples", !examples.hidden && examples.isOpen);
+  const hasRoom = examples.hidden || !examples.isOpen || live.state.tools.enabled;
+  const ideas = hasRoom ? (chosen?.ideas ?? []) : [];
   const shown = document.querySelector(".ideas");
   const before = [...shown.children].map(({ textContent }) => textContent);
   if (before.join("\n") !== ideas.join("\n")) shown.replaceChildren(...ideas.map(idea));
@@ -91,10 +104,25 @@ async function send({ text, images, files, putBack }) {
   }
 }
 
-async function begin() {
+function begin() {
   const { model, mode, effort } = rememberedChoice(live.state);
   if (!model) throw new Error("No model is available. The Connect page shows what is missing.");
-  const summary = await post("/api/sessions", { model, ...(mode && { mode }), ...(effort && { effort }) });
+  return create({ model, ...(mode && { mode }), ...(effort && { effort }) });
+}
+
+async function startExample({ example: { text, model, mode }, done }) {
+  try {
+    await create({ model, ...(mode && { mode }), example: true });
+    await chat.send({ text, images: [], files: [] });
+  } catch (error) {
+    notify(error.message, "bad");
+  } finally {
+    done();
+  }
+}
+
+async function create(settings) {
+  const summary = await post("/api/sessions", settings);
   live.learn(summary);
   history.pushState(null, "", `#${summary.id}`);
   current = summary.id;
@@ -133,6 +161,9 @@ function listen() {
   composer.addEventListener("send", (event) => send(event.detail));
   composer.addEventListener("stop", stop);
   composer.addEventListener("choose", (event) => choose(event.detail));
+  examples.addEventListener("start", (event) => startExample(event.detail));
+  examples.addEventListener("models", () => composer.openModels());
+  examples.addEventListener("change", suggest);
   top.addEventListener("menu", () => document.body.classList.toggle("shows-menu"));
   document.querySelector(".shade").addEventListener("click", closeMenu);
   document.querySelector(".to-end").addEventListener("click", () => chat.toEnd());

@@ -18,3 +18,4 @@ await live.start();
 await view.load();
 live.on("state", () => view.load());
 document.body.classList.remove("is-loading");
+view.start();

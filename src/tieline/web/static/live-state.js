@@ -194,8 +194,8 @@ class Live {
   /** Fetch models and backends again. Sessions and the inbox are updated by their own stream messages. */
   async #refresh() {
     try {
-      const { models, backends, tools, address } = await getState();
-      Object.assign(this.state, { models, backends, tools, address });
+      const { models, backends, tools, examples, address } = await getState();
+      Object.assign(this.state, { models, backends, tools, examples, address });
       this.#emit("state", this.state);
     } catch {
       // If the gateway is unreachable, the stream ends as well, and everything is fetched again.

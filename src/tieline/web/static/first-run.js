@@ -1,0 +1,28 @@
+// What this browser remembers of the first run: which examples were tried, and whether they are hidden.
+
+const REMEMBERED = "tieline-first-run";
+
+function load() {
+  try {
+    const { tried = [], hidden: isHidden = false } = JSON.parse(localStorage.getItem(REMEMBERED)) ?? {};
+    return { tried: Array.isArray(tried) ? tried : [], isHidden: isHidden === true };
+  } catch {
+    return { tried: [], isHidden: false };
+  }
+}
+
+function save({ tried, isHidden }) {
+  localStorage.setItem(REMEMBERED, JSON.stringify({ tried, hidden: isHidden }));
+}
+
+/** Return the ids of the examples that were tried, and whether the user hid the examples. */
+export const firstRun = load;
+
+export function rememberTried(id) {
+  const { tried, isHidden } = load();
+  save({ tried: [...new Set([...tried, id])], isHidden });
+}
+
+export function rememberHidden(isHidden) {
+  save({ ...load(), isHidden });
+}
