@@ -224,10 +224,12 @@ async def test_a_keyring_is_used_if_there_is_one_and_no_file_is_left(tmp_path: P
     store = LoginStore(tmp_path, keyring=giving(ring))
     assert await store.load() == LOGIN
     assert "keyring" in await store.save(NEWER)
-    assert names(tmp_path) == []
+    assert names(tmp_path) == ["cursor-login.keyring"]
+    assert (tmp_path / "cursor-login.keyring").read_bytes() == b""
     assert await store.load() == NEWER
     assert await store.clear() is True
     assert ring.held == {}
+    assert names(tmp_path) == []
     assert await store.clear() is False
 
 
@@ -288,6 +290,22 @@ async def test_a_broken_entry_in_the_keyring_says_what_to_do(tmp_path: Path) -> 
     error = await load_error(LoginStore(tmp_path, keyring=giving(ring)))
     assert "keyring" in error.message
     assert "secret" not in error.message
+
+
+async def test_a_login_in_the_keyring_is_known_without_reading_the_keyring(tmp_path: Path) -> None:
+    def fresh(ring: Keyring | None = None) -> LoginStore:
+        return LoginStore(tmp_path, keyring=no_keyring if ring is None else giving(ring))
+
+    ring = FakeRing()
+    assert not fresh().is_stored
+    await fresh(ring).save(LOGIN)
+    assert fresh(LockedRing()).is_stored
+    await fresh(ring).clear()
+    assert not fresh().is_stored
+    await fresh().save(LOGIN)
+    assert fresh().is_stored
+    await fresh().clear()
+    assert not fresh().is_stored
 
 
 PACKAGE = """

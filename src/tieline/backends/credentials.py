@@ -9,11 +9,11 @@ import logging
 import os
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tieline.model.errors import GatewayError
 from tieline.net.private_files import write_private
@@ -92,10 +92,17 @@ class CredentialStore:
         timeout: float = TIMEOUT,
     ) -> None:
         self.path = path
+        self._marker = path.with_suffix(".keyring")
+        """An empty file that exists while the document is in the keyring. Reading a keyring is slow and may ask."""
         self._entry = entry
         self._wording = wording
         self._warn = warn
         self._keyring = TimedKeyring(keyring, timeout)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether there is a document. The keyring is not read."""
+        return self.path.exists() or self._marker.exists()
 
     async def read(self) -> StoredCopies:
         """Return the copies of the document.
@@ -115,7 +122,7 @@ class CredentialStore:
         """Replace the document, and return a description of where it is. Raise GatewayError if that fails."""
         try:
             if await self._keyring.put(KEYRING_SERVICE, self._entry, data.decode()):
-                await self._in_thread(self._remove_file)
+                await self._in_thread(self._mark_keyring)
                 return "the keyring of this system"
         except KeyringError as error:
             self._warn(f"{error}: saving the {self._wording.name} in {self.path} instead")
@@ -181,18 +188,35 @@ class CredentialStore:
     def _write_file(self, data: bytes) -> None:
         try:
             write_private(self.path, data)
+            _remove(self._marker)
         except OSError as error:
             message = f"The {self._wording.name} cannot be saved in {self.path}: {error.strerror}."
             raise GatewayError("internal", message) from error
 
-    def _remove_file(self) -> bool:
+    def _mark_keyring(self) -> None:
+        """Remove the file, and leave the marker in its place."""
         try:
-            self.path.unlink()
-        except FileNotFoundError:
-            return False
+            write_private(self._marker, b"")
         except OSError as error:
-            raise GatewayError("internal", f"{self.path} cannot be removed: {error.strerror}.") from error
-        return True
+            self._warn(
+                f"{self._marker} cannot be written ({error.strerror}): the {self._wording.name} may not be found"
+            )
+        _remove(self.path)
+
+    def _remove_file(self) -> bool:
+        _remove(self._marker)
+        return _remove(self.path)
+
+
+def _remove(path: Path) -> bool:
+    """Remove a file, and return whether it existed. Raise GatewayError if that fails."""
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise GatewayError("internal", f"{path} cannot be removed: {error.strerror}.") from error
+    return True
 
 
 class TimedKeyring:
@@ -242,6 +266,19 @@ class TimedKeyring:
         except Exception as error:  # noqa: BLE001 - a foreign package may raise anything
             # The error's own message is left out, because it may contain the document.
             raise KeyringError(f"the system's keyring failed ({type(error).__name__})") from None
+
+
+def read_now(read: Callable[[], Coroutine[Any, Any, T]], otherwise: T, seconds: float) -> T:
+    """Run a coroutine while the caller waits, who may be inside an event loop. After `seconds`, return `otherwise`."""
+    found: list[T] = []
+
+    def run() -> None:
+        found.append(asyncio.run(read()))
+
+    thread = threading.Thread(target=run, name="tieline-credentials", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return found[0] if found else otherwise
 
 
 async def in_thread(work: Callable[[], T], seconds: float) -> T:

@@ -6,7 +6,6 @@ is read unless upstreams have been added.
 
 import asyncio
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,7 +15,7 @@ import msgspec
 
 from tieline.app.config import UpstreamSettings
 from tieline.app.folders import state_folder, user_folder
-from tieline.backends.credentials import CredentialStore, Keyring, Wording, find_keyring
+from tieline.backends.credentials import CredentialStore, Keyring, Wording, find_keyring, read_now
 from tieline.model.content import Value
 from tieline.model.errors import GatewayError
 from tieline.net.private_files import read_private, write_private
@@ -174,21 +173,11 @@ class UpstreamStore:
 
 
 def load_now(env: Mapping[str, str], keyring: Callable[[], Keyring | None] = find_keyring) -> LoadedUpstreams:
-    """Return the stored upstreams with their keys. This blocks; it is meant for the start of the gateway.
-
-    It runs in a thread, because the caller may be inside an event loop.
-    """
+    """Return the stored upstreams with their keys. This blocks; it is meant for the start of the gateway."""
     if not upstream_file(env).exists():
         return LoadedUpstreams()
-    found: list[LoadedUpstreams] = []
-
-    def load() -> None:
-        found.append(asyncio.run(UpstreamStore(env, keyring=keyring).load()))
-
-    thread = threading.Thread(target=load, name="tieline-upstreams", daemon=True)
-    thread.start()
-    thread.join(LOAD_TIMEOUT)
-    return found[0] if found else LoadedUpstreams(problem="The upstreams that were added on the page did not load.")
+    late = LoadedUpstreams(problem="The upstreams that were added on the page could not be read in time.")
+    return read_now(UpstreamStore(env, keyring=keyring).load, late, LOAD_TIMEOUT)
 
 
 def _decode(data: bytes, path: Path) -> _KeyDocument:

@@ -55,6 +55,6 @@ def _status(settings: CursorSettings, env: Mapping[str, str], *, has_token: bool
     if has_key:
         text = f"{settings.api_url} (key from {settings.key_file or settings.key_env})"
         return BackendStatus("cursor", True, text, label_if_ready="configured")
-    is_ready = LoginStore(user_folder(env)).path.exists()
+    is_ready = LoginStore(user_folder(env)).is_stored
     text = f"{settings.api_url} (your login)" if is_ready else "run: tieline login cursor"
     return BackendStatus("cursor", is_ready, text, missing="no login", label_if_ready="logged in")

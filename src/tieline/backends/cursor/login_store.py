@@ -41,6 +41,11 @@ class LoginStore:
         self.path = directory / FILE_NAME
         self._store = CredentialStore(self.path, KEYRING_ENTRY, WORDING, keyring=keyring, warn=warn, timeout=timeout)
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether there is a login. Its content is not read."""
+        return self._store.is_stored
+
     async def load(self) -> LoginTokens | None:
         """Return the stored login, if any. Raise GatewayError if it cannot be read."""
         copies = await self._store.read()
