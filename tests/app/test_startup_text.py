@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tieline.app.build.application import build
-from tieline.app.config import Config, ServerSettings, UpstreamSettings
+from tieline.app.config import Config, ServerSettings, UpstreamSettings, WebSettings
 
 ADDRESS = "http://127.0.0.1:1"
 UP = UpstreamSettings(kind="openai", base_url="http://127.0.0.1:9/v1")
@@ -44,6 +44,12 @@ def test_a_model_of_ones_own_upstream_is_shown_instead_of_the_demo() -> None:
     assert "ANTHROPIC_MODEL=up/qwen" in shown
     assert '"model": "up/qwen"' in shown
     assert "ANTHROPIC_MODEL=demo/scripted" in text(Config())
+
+
+def test_a_new_user_is_shown_to_the_examples_and_the_way_to_a_model() -> None:
+    assert f"open {ADDRESS} in a browser, try the examples, and connect a model\n" in text(Config())
+    assert f"open {ADDRESS} in a browser\n" in text(with_upstream())
+    assert "in a browser" not in text(Config(web=WebSettings(enabled=False)))
 
 
 def test_an_upstream_without_its_key_is_not_suggested() -> None:

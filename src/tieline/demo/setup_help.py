@@ -9,12 +9,13 @@ TOOLS = (
 )
 MODELS = (
     "You can connect a real model in any of these ways:\n\n"
+    "- Open the gateway's page in a browser, choose Connect, and add a model with its key.\n"
     "- Set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` before you run `tieline serve`.\n"
     "- Add your own OpenAI-like or Anthropic-like server as `[upstreams.<name>]` in "
     "`~/.config/tieline/tieline.toml`.\n"
     "- Log in to a Cursor account with `tieline login cursor`.\n"
     "- Use a coding agent on this machine: `tieline agents` lists them.\n\n"
-    "Then choose the model next to the message box. The Connect page shows the status of each upstream."
+    "Then choose the model next to the message box."
 )
 
 _ASIDE = r"(?:please |can you |could you |how (?:do|can) (?:i|we) )*"

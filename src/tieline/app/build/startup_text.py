@@ -83,10 +83,15 @@ class StartupText:
         key = f' -H "authorization: Bearer {self._key()}"' if self.needs_key else ""
         return [
             "Try it:",
-            *([f"  open {address} in a browser"] if self.config.web.enabled else []),
+            *([f"  open {address} in a browser{self._on_the_page()}"] if self.config.web.enabled else []),
             *(["  tieline models                lists the names to use for <model>"] if "<model>" in model else []),
             f"  curl {address}/v1/chat/completions -H 'content-type: application/json'{key} -d '{body}'",
         ]
+
+    def _on_the_page(self) -> str:
+        """Return what a new user finds on the page. Nothing is added once there is a model to use."""
+        has_model = any(name != "demo" and name != "acp" for name in self._ready_names())
+        return "" if has_model or not self.config.demo else ", try the examples, and connect a model"
 
     def _clients(self, address: str) -> list[str]:
         model = f"'{self.model()}'" if "<" in self.model() else self.model()
