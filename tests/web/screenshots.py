@@ -12,8 +12,11 @@ import openai
 from msgspec.structs import replace
 from playwright.async_api import Browser, async_playwright, expect
 
+from tests.catalogue.serving import listening
 from tests.core.scripted import END, Script, words
 from tests.web.browser import DEMO, FLAGS, Server, Window, chromium, profile
+from tieline.app.build.application import build
+from tieline.app.config import Config
 from tieline.model.content import Thinking
 from tieline.model.events import (
     Activity,
@@ -44,6 +47,9 @@ PHONE: dict[str, Any] = {
     "has_touch": True,
     "device_scale_factor": 1.5,
 }
+MODEL = "qwen3-coder"
+FOLDER = "~/.local/state/tieline/examples"
+"""The folder of the examples, as it is shown: not that of the machine where the picture is taken."""
 CHOICE = """localStorage.setItem("tieline-choice", '{"model": "%s"}')"""
 
 BEFORE = 'def greet(name):\n    return "Hello " + name\n'
@@ -135,8 +141,9 @@ async def main() -> None:
             await _chat(browser, server)
             await _asked(browser, server)
             await _traffic(browser, server)
+            await server.stop()
+            await _first_run(browser)
             await browser.close()
-        await server.stop()
 
 
 async def _chat(browser: Browser, server: Server) -> None:
@@ -175,9 +182,30 @@ async def _traffic(browser: Browser, server: Server) -> None:
         await window.part("leg").filter(has_text="read greet.py").first.click()
         await expect(window.part("leg-detail")).to_contain_text("What the client received")
         await _take(window, "traffic")
-        await window.open("/connect")
-        await expect(window.part("snippet")).to_contain_text(server.url)
-        await _take(window, "connect")
+
+
+async def _first_run(browser: Browser) -> None:
+    """What a new user sees, on a gateway without any settings, and a model server on the same machine."""
+    with TemporaryDirectory(prefix="tieline-") as home, TemporaryDirectory(prefix="tieline-") as other:
+        app = build(Config(), {"HOME": home, "PATH": "/usr/bin:/bin"})
+        model_server = build(Config(aliases={MODEL: DEMO}), {"HOME": other, "PATH": ""})
+        async with (
+            listening(app, int(ADDRESS.rpartition(":")[2])) as url,
+            listening(model_server, 8000),
+            profile(browser, url, **SCREEN) as windows,
+        ):
+            window = await windows.new()
+            await window.page.locator(".examples-note code").evaluate(f"one => one.textContent = {FOLDER!r}")
+            await _take(window, "examples")
+            await window.open("/connect#add-model")
+            await window.part("provider").select_option("vllm")
+            await window.part("name").fill("local")
+            await window.part("models").fill(MODEL)
+            await window.part("test").click()
+            await expect(window.part("step-tools")).to_have_attribute("data-state", "ok")
+            await _take(window, "connect")
+        await app.aclose()
+        await model_server.aclose()
 
 
 async def _ask_around(server: Server) -> None:

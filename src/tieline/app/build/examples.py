@@ -41,14 +41,14 @@ EXAMPLES = (
     Example(
         id="run",
         title="Run a command",
-        about="You see the command and decide whether it runs.",
+        about="You decide whether the command runs.",
         text="Run: sort -t, -k2 -nr sales.csv",
         model=MODEL,
     ),
     Example(
         id="plan",
         title="Make a plan",
-        about="You approve the plan before anything is done.",
+        about="Nothing is done before you approve it.",
         text='Make a plan: read sales.csv, then write "Best seller: Assam" to summary.txt, then read summary.txt',
         model=MODEL,
         mode="plan",

@@ -62,7 +62,10 @@ class AddedUpstreams:
     async def test(self, new: NewUpstream, model: str = "") -> UpstreamTest:
         # The test needs no name, so that the user can test before choosing one.
         checked = _check(replace(new, name=new.name or "new"))
-        settings = replace(checked.upstream.settings(), retries=0, first_byte_timeout=60.0, idle_timeout=30.0)
+        # Without the names that the user entered, so that the server's own list is requested.
+        settings = replace(
+            checked.upstream.settings(), models=(), retries=0, first_byte_timeout=60.0, idle_timeout=30.0
+        )
         backend = self._context.make_upstream(checked.name, settings, checked.key, key_source="this form")
         hidden = Secrets([checked.key] if checked.key else [])
         return await self._test(backend, settings, hidden, model, has_key=checked.key is not None)
