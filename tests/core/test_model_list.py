@@ -53,3 +53,25 @@ async def test_a_list_that_was_begun_before_a_change_is_made_again() -> None:
     old.released.set()
     async with asyncio.timeout(10):
         assert set(await listing) == {"new/m"}
+
+
+async def test_a_backend_that_does_not_answer_does_not_hide_the_others() -> None:
+    slow = Slow("slow", is_released=False)
+    backends: dict[str, Backend] = {"slow": slow, "quick": Slow("quick")}
+    listed = ModelList(Router(backends), Secrets(), lambda: 0.0)
+    assert listed.latest == {}
+    listing = asyncio.create_task(listed.all())
+    await slow.asked.wait()
+    await asyncio.sleep(0)
+    assert set(listed.latest) == {"quick/m"}
+    slow.released.set()
+    assert set(await listing) == {"slow/m", "quick/m"}
+    assert set(listed.latest) == {"slow/m", "quick/m"}
+    slow.released.clear()
+    slow.asked.clear()
+    listed.invalidate()
+    again = asyncio.create_task(listed.all())
+    await slow.asked.wait()
+    assert set(listed.latest) == {"slow/m", "quick/m"}
+    slow.released.set()
+    await again

@@ -297,14 +297,13 @@ class PageApi:
     # ── Shared ───────────────────────────────────────────────────────────────────────────────────
 
     async def _models(self) -> list[dict[str, Any]]:
-        """Return all models as JSON. If that takes too long, return an empty list and notify the page later."""
+        """Return all models as JSON. If that takes too long, return those known so far, and notify the page later."""
         if self._listing is None or self._listing.done():
             self._listing = self._tasks.start(self._gateway.models.all(), "models for the page")
         listing = self._listing
         done, _ = await asyncio.wait([listing], timeout=MODELS_TIMEOUT)
         if not done:
             listing.add_done_callback(lambda _: self._stream.publish({"type": "state"}))
-            return []
         info = self._info
         return [
             {
@@ -316,7 +315,7 @@ class PageApi:
                 "ideas": info.ideas(name),
                 "context": model.context,
             }
-            for name, model in listing.result().items()
+            for name, model in (listing.result() if done else self._gateway.models.latest).items()
         ]
 
 

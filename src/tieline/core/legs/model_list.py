@@ -38,6 +38,8 @@ class ModelList:
         self._secrets = secrets
         self._clock = clock
         self._infos: dict[str, ModelInfo] = {}
+        self._arrived: dict[str, dict[str, ModelInfo]] = {}
+        """The models that have been listed so far by the listing in progress, by backend."""
         self._listed_at: float | None = None
         self._changes = 0
         """How often the backends have changed."""
@@ -50,6 +52,15 @@ class ModelList:
                 while not self._is_current:  # the backends may change while their models are listed
                     await self._list()
         return self._infos
+
+    @property
+    def latest(self) -> Mapping[str, ModelInfo]:
+        """The models known at the moment. Unlike `all`, this does not wait for backends that have not answered yet."""
+        arrived, backends = self._arrived, self._router.backends
+        before = {
+            name: info for name, info in self._infos.items() if info.owner in backends and info.owner not in arrived
+        }
+        return before | {name: info for infos in arrived.values() for name, info in infos.items()}
 
     async def with_aliases(self, access: ModelAccess | None = None) -> Mapping[str, ModelInfo]:
         """Return all models by full name, and also by each alias without a `*`.
@@ -114,25 +125,29 @@ class ModelList:
     async def _list(self) -> None:
         changes = self._changes
         backends = list(self._router.backends.values())
+        self._arrived = {}
         lists = await asyncio.gather(*(self._models_of(backend) for backend in backends))
         found = [(backend.name, infos) for backend, infos in zip(backends, lists, strict=True)]
-        self._infos = {
-            (full_name := f"{name}/{info.id}"): self._descriptions.complete(full_name, replace(info, owner=name))
-            for name, infos in found
-            for info in infos or ()
-        }
+        self._infos = {name: info for _, infos in found for name, info in (infos or {}).items()}
+        self._arrived = {}
         self._router.add_models(self._infos, [name for name, infos in found if infos is None])
         self._listed_at = self._clock() if changes == self._changes else None
 
-    async def _models_of(self, backend: Backend) -> list[ModelInfo] | None:
+    async def _models_of(self, backend: Backend) -> dict[str, ModelInfo] | None:
         try:
             async with asyncio.timeout(LIST_TIMEOUT):
-                return list(await backend.models())
+                listed = await backend.models()
         except GatewayError as error:
             log.warning("cannot list the models of %s: %s", backend.name, self._secrets.hide(error.message))
+            return None
         except TimeoutError:
             log.warning("cannot list the models of %s: no answer within %.0f s", backend.name, LIST_TIMEOUT)
-        return None
+            return None
+        described = (replace(info, owner=backend.name) for info in listed)
+        names = ((f"{backend.name}/{info.id}", info) for info in described)
+        infos = {name: self._descriptions.complete(name, info) for name, info in names}
+        self._arrived[backend.name] = infos
+        return infos
 
     def _by_name(self, names: Iterable[str]) -> dict[str, ModelInfo]:
         found: dict[str, ModelInfo] = {}
