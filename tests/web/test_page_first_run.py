@@ -118,7 +118,10 @@ async def test_the_examples_can_be_started_with_the_keyboard(fresh: Windows) -> 
 async def test_the_first_run_fits_a_phone(fresh: Windows, upstream: str) -> None:
     window = await fresh.new()
     assert await window.width_beyond() == 0
-    await window.part("own-model").click()
+    await window.part("example-read").click()
+    await expect(window.answer).to_contain_text("shop")
+    assert await window.width_beyond() == 0
+    await window.part("own-model-link").click()
     await fill_in(window, upstream, "a-wrong-key")
     await window.part("test").click()
     await expect(window.part("step-key")).to_be_visible()

@@ -13,6 +13,7 @@ import "./granted-rules.js";
 import "./upstream-form.js";
 
 const ADD = "#add-model";
+const AGENTS = "acp"; // Without agents it is left out of the models, because they have a list of their own.
 
 class Connect extends HTMLElement {
   #backends = document.createElement("tl-backends");
@@ -38,7 +39,7 @@ class Connect extends HTMLElement {
         h("div", { class: "actions setup-actions", id: ADD.slice(1) }, this.#add),
         this.#form,
       ),
-      block("cursor", "Cursor", "The models of your Cursor account.", this.#cursor),
+      block("cursor-account", "Cursor", "The models of your Cursor account.", this.#cursor),
       block("agents", "Agents", "Coding agents on this computer that can be used like models.", this.#agents),
       block(
         "clients",
@@ -61,7 +62,8 @@ class Connect extends HTMLElement {
     const { setup } = facts;
     setText(document.querySelector(".address"), facts.address);
     document.querySelector(".key-needed").hidden = !facts.key_needed;
-    this.#backends.show(facts.backends, setup?.added ?? []);
+    const backends = facts.backends.filter(({ name, ready: isReady }) => isReady || name !== AGENTS);
+    this.#backends.show(backends, setup?.added ?? []);
     if (setup) this.#form.show(setup.presets, facts.backends.map(({ name }) => name));
     this.#add.hidden = !setup || !this.#form.hidden;
     this.#agents.show(facts.agents, setup?.installation ?? null);
