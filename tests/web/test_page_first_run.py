@@ -16,7 +16,7 @@ from tests.web.browser import IN_CHROMIUM, Window, Windows, profile
 from tests.web.test_agent_install import program
 from tests.web.test_page_access import nameless
 from tieline.app.build.application import build
-from tieline.app.config import Config
+from tieline.app.config import Config, UpstreamSettings
 
 pytestmark = IN_CHROMIUM
 
@@ -25,9 +25,9 @@ PHONE: Mapping[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobil
 
 
 @asynccontextmanager
-async def gateway(home: Path, **env: str) -> AsyncIterator[str]:
-    """A gateway without a configuration; its address."""
-    app = build(Config(), {"HOME": str(home), "PATH": "/usr/bin:/bin", **env})
+async def gateway(home: Path, config: Config | None = None, **env: str) -> AsyncIterator[str]:
+    """A gateway, by default without any settings; its address."""
+    app = build(config or Config(), {"HOME": str(home), "PATH": "/usr/bin:/bin", **env})
     async with AsyncExitStack() as stack:
         stack.push_async_callback(app.aclose)
         yield await stack.enter_async_context(listening(app))
@@ -293,3 +293,17 @@ async def test_an_installation_is_followed_after_a_reload_and_can_be_cancelled(
         await expect(window.part("install-state")).to_have_text("Cancelled.")
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+# ── The first model ──────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_new_browser_starts_with_the_default_model(browser: Browser, tmp_path: Path) -> None:
+    config = Config(
+        default_model="up/m",
+        upstreams={"up": UpstreamSettings(kind="openai", base_url="http://127.0.0.1:9", models=("m",))},
+    )
+    async with gateway(tmp_path, config) as url, profile(browser, url) as windows:
+        window = await windows.new()
+        await expect(window.part("model-picker")).to_contain_text("up/m")
+        await expect(window.part("example-read")).to_be_hidden()

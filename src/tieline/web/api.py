@@ -137,6 +137,7 @@ class PageApi:
                 "token": self._token.value,
                 "needs_key": False,
                 "models": models,
+                "default_model": info.default_model,
                 "backends": info.backends(),
                 "tools": tools,
                 "examples": {"folder": info.example_folder, "items": info.examples},

@@ -46,15 +46,18 @@ export function effortOptions() {
   ];
 }
 
-/** Return the saved choice of model, mode and effort, which is used for a new conversation. */
-export function rememberedChoice({ models }) {
+/** Return the saved choice of model, mode and effort, which is used for a new conversation.
+ *
+ * Without a saved choice, it is the gateway's default model. */
+export function rememberedChoice({ models, default_model: standard = null }) {
   let choice = {};
   try {
     choice = JSON.parse(localStorage.getItem(REMEMBERED)) ?? {};
   } catch {
     // Nothing usable is saved.
   }
-  if (!models.some(({ id }) => id === choice.model)) choice.model = models[0]?.id ?? null;
+  const known = (wanted) => models.some(({ id }) => id === wanted);
+  if (!known(choice.model)) choice.model = known(standard) ? standard : (models[0]?.id ?? null);
   return { model: choice.model, mode: choice.mode ?? null, effort: choice.effort ?? null };
 }
 
