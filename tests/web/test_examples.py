@@ -4,6 +4,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.core.scripted import PATIENCE
 from tests.web.serving import Listener, PageStand, serving
 from tieline.app.config import Config, ToolSettings
@@ -76,6 +78,20 @@ async def test_a_denied_command_does_not_run(tmp_path: Path) -> None:
         turn = await stream.turn(answer)
     assert "Assam" not in text_of(turn)
     assert "did not allow" in text_of(turn)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["touch ran", "sort -t, -k2 -nr sales.csv; touch ran", "sort -t, -k2 -nr sales.csv > ran", "sort -o ran sales.csv"],
+)
+async def test_the_examples_run_no_command_but_their_own(tmp_path: Path, command: str) -> None:
+    async with serving(tmp_path, env={"PATH": PATH}) as page:
+        body = {"model": "demo/scripted", "example": True}
+        session = (await page.post("/api/sessions", body))["id"]
+        turn = await page.say(session, f"run: {command}")
+        assert (await page.get("/api/inbox"))["items"] == []
+    assert "Not allowed" in text_of(turn)
+    assert not (folder(tmp_path) / "ran").exists()
 
 
 async def test_the_examples_ask_even_if_the_gateway_does_not(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """The examples on an empty page: conversations with the demo model in a folder with sample files.
 
-Their tools work only in this folder. As everywhere, writing a file and running a command need the user's permission,
-even if the gateway runs with --yolo. The user's own files and the gateway's other tools are not involved.
+Their tools work only in this folder. They run only the command of the example: on a gateway whose tools are off, the
+page must not be a way to run other commands. As everywhere, writing a file and running the command need the user's
+permission, even if the gateway runs with --yolo.
 """
 
 import asyncio
@@ -12,16 +13,23 @@ from tieline.app.audit import AuditLog
 from tieline.app.folders import state_folder, user_folder
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Toolbox
+from tieline.model.rules import Rule
 from tieline.net.private_files import write_private
 from tieline.tools.errors import ToolFailed
 from tieline.tools.guarded_tools import GuardedTools
 from tieline.tools.policy import Policy
 from tieline.tools.search import find_ripgrep
+from tieline.tools.shell import RUN_TERMINAL
 from tieline.tools.toolbox import WorkspaceToolbox
 from tieline.tools.workspace import Workspace
 from tieline.web.gateway_info import Example
 
 MODEL = "demo/scripted"
+COMMAND = "sort -t, -k2 -nr sales.csv"
+RULES = (
+    Rule(decision="ask", tool=RUN_TERMINAL.name, command=COMMAND, exact=True),
+    Rule(decision="deny", tool=RUN_TERMINAL.name),
+)
 ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TZ")
 """The variables that commands of the examples receive, in addition to HOME, which is the folder of the examples."""
 
@@ -42,7 +50,7 @@ EXAMPLES = (
         id="run",
         title="Run a command",
         about="You decide whether the command runs.",
-        text="Run: sort -t, -k2 -nr sales.csv",
+        text=f"Run: {COMMAND}",
         model=MODEL,
     ),
     Example(
@@ -98,7 +106,7 @@ class ExampleTools:
             ripgrep=find_ripgrep(self._env.get("PATH", "")),
         )
         # Without saved grants: "always" applies until the gateway stops.
-        return GuardedTools(toolbox, Policy(workspace.locate), note=self._audit.write_ruling)
+        return GuardedTools(toolbox, Policy(workspace.locate, rules=RULES), note=self._audit.write_ruling)
 
 
 def _create(folder: Path) -> Workspace:

@@ -124,7 +124,8 @@ class Agents extends HTMLElement {
     setText(this.#state, this.#isRunning ? "This may take some minutes." : text);
     this.#state.className = state === "failed" ? "trouble" : "muted";
     this.#lamp.className = `lamp ${this.#isRunning ? "is-busy" : state === "done" ? "is-on" : ""}`;
-    this.#lamp.setAttribute("aria-label", this.#isRunning ? "installing" : state === "done" ? "ready" : "not installed");
+    const name = this.#isRunning ? "installing" : state === "done" ? "ready" : "not installed";
+    this.#lamp.setAttribute("aria-label", name);
     this.#cancel.hidden = !this.#isRunning;
     const isAtEnd = this.#output.scrollTop + this.#output.clientHeight >= this.#output.scrollHeight - 4;
     setText(this.#output, `$ ${command}\n${output}`);

@@ -38,7 +38,8 @@ class Backends extends HTMLElement {
     ];
     const about = isReady ? h("span", { class: "muted" }, withCode(text)) : h("p", { class: "lack" }, withCode(text));
     const note = upstream?.note && isReady ? h("p", { class: "lack" }, upstream.note) : "";
-    return h("li", { data: { test: "backend" } }, statusRow(isReady, name, [...tags, about, note], this.#actions(upstream)));
+    const row = statusRow(isReady, name, [...tags, about, note], this.#actions(upstream));
+    return h("li", { data: { test: "backend" } }, row);
   }
 
   #unused(upstream) {
@@ -116,7 +117,12 @@ class Backends extends HTMLElement {
 /** Ask for a new key and store it. Resolve to whether the user entered one. */
 function askForNewKey(name) {
   return new Promise((resolve) => {
-    const input = h("input", { type: "password", autocomplete: "new-password", required: true, data: { test: "new-key" } });
+    const input = h("input", {
+      type: "password",
+      autocomplete: "new-password",
+      required: true,
+      data: { test: "new-key" },
+    });
     const fields = { key: formField(`New key of ${name}`, input) };
     const form = h(
       "form",

@@ -106,12 +106,13 @@ class ClientSettings extends HTMLElement {
   #key(event) {
     const tabs = [...this.#tabs.children];
     const at = tabs.indexOf(event.target);
-    const to = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
+    const [next, before] = [at + 1, at - 1];
+    const to = { ArrowRight: next, ArrowDown: next, ArrowLeft: before, ArrowUp: before, Home: 0, End: -1 }[event.key];
     if (to === undefined || at < 0) return;
     event.preventDefault();
-    const next = tabs.at(to % tabs.length);
-    next.click();
-    next.focus();
+    const tab = tabs.at(to % tabs.length);
+    tab.click();
+    tab.focus();
   }
 }
 

@@ -48,7 +48,7 @@ class Examples extends HTMLElement {
         { class: "muted examples-note" },
         "The examples work with sample files in ",
         h("code", {}, this.#folder),
-        ". They change a file or run a command only if you allow it.",
+        ". They write a file or run a command only if you allow it.",
       ),
       this.#foot(),
     ];
@@ -91,7 +91,12 @@ class Examples extends HTMLElement {
     const own = this.#hasOthers
       ? h(
           "button",
-          { type: "button", class: isDone ? "primary" : "", data: { test: "own-model" }, onclick: () => this.#choose() },
+          {
+            type: "button",
+            class: isDone ? "primary" : "",
+            data: { test: "own-model" },
+            onclick: () => this.dispatchEvent(new CustomEvent("models")),
+          },
           "Choose another model",
         )
       : h(
@@ -110,10 +115,6 @@ class Examples extends HTMLElement {
           isOpen ? "Hide the examples" : "Show examples",
         ),
     );
-  }
-
-  #choose() {
-    this.dispatchEvent(new CustomEvent("models"));
   }
 }
 

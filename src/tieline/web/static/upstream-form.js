@@ -1,7 +1,7 @@
 // <tl-upstream-form>: adds a model provider: its address, its key and a test. The key is sent once and never shown.
 
 import { post } from "./api.js";
-import { h, setText } from "./dom.js";
+import { h } from "./dom.js";
 import { formField, showProblem } from "./form-field.js";
 import { rememberChoice } from "./model-choice.js";
 import { announce, notify } from "./notices.js";
@@ -9,6 +9,7 @@ import "./picker.js";
 import "./upstream-test.js";
 
 const PLAIN = "This address does not use TLS: everyone on the way to it can read the key and your messages.";
+const COST = "The test makes one short request to a model, which may cost a fraction of a cent.";
 
 /** Call `show` with the presets and the names in use. Fires `added` after an upstream was added. */
 class UpstreamForm extends HTMLElement {
@@ -42,7 +43,7 @@ class UpstreamForm extends HTMLElement {
     { class: "setup-form", noValidate: true, autocomplete: "off" },
     h("h3", {}, "Add a model"),
     h("div", { class: "form-grid" }, Object.values(this.#fields).map(({ element }) => element)),
-    h("p", { class: "form-hint muted" }, "The test makes one short request to a model, which may cost a fraction of a cent."),
+    h("p", { class: "form-hint muted" }, COST),
     this.#result,
     this.#again,
     h("div", { class: "actions" }, this.#close, this.#test, this.#add),
@@ -119,7 +120,8 @@ class UpstreamForm extends HTMLElement {
       .split(",")
       .map((model) => model.trim())
       .filter(Boolean);
-    return { provider: this.#provider.value, name: value("name"), base_url: value("base_url"), key: value("key"), models };
+    const [name, address, key] = ["name", "base_url", "key"].map(value);
+    return { provider: this.#provider.value, name, base_url: address, key, models };
   }
 
   /** Return whether a required key is missing, and say so. */
@@ -199,7 +201,6 @@ class UpstreamForm extends HTMLElement {
     for (const name of ["key", "models"]) this.#fields[name].input.value = "";
     this.#provider.selectedIndex = 0;
     if (this.#presets.length) this.#choose();
-    setText(this.#test, "Test");
   }
 }
 
