@@ -19,7 +19,7 @@ async def unreachable(upstreams: Mapping[str, UpstreamSettings], client: HttpCli
 
 
 async def why_unreachable(upstream: UpstreamSettings, client: HttpClient) -> str | None:
-    """Return the reason why an upstream does not answer, or None if it does."""
+    """Return why an upstream does not answer, or None if it does."""
     origin, path = Origin.parse(upstream.base_url or DEFAULT_URLS[upstream.kind])
     try:
         async with asyncio.timeout(TIME_LIMIT):

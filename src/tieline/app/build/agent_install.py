@@ -87,7 +87,7 @@ class PageInstaller:
         try:
             process = await Process.start(command, env=env, cwd=str(Path.home()), merges_stderr=True)
         except ProcessError as error:
-            self._conclude("failed", f"It could not be started: {error.message}.")
+            self._conclude("failed", f"{error.message}. Install {command[0]} first.")
             return
         try:
             while data := await process.chunk():
@@ -97,8 +97,6 @@ class PageInstaller:
             await process.aclose(STOPPING)
         if end.status == 0:
             self._conclude("done", self._success(spec))
-        elif end.status == 127:
-            self._conclude("failed", f"{command[0]} was not found. Install {command[0]} first.")
         else:
             self._conclude("failed", f"{command[0]} {end}. Its output says why.")
 
