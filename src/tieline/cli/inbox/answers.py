@@ -1,4 +1,4 @@
-"""Converts the arguments of `tieline inbox` to an answer. Raises BadRequest if they do not fit the inbox item."""
+"""Converts arguments or typed text to an answer. Raises BadRequest if they do not fit the inbox item."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -66,6 +66,24 @@ def refuse(content: InboxItem, words: str = "") -> Answer:
             return QuestionAnswer(action="decline", reason=words)
 
 
+def from_typed(content: InboxItem, typed: str) -> Answer | None:
+    """Return the answer that a typed line expresses, or None if the line is not a valid answer."""
+    if isinstance(content, Question):
+        return fill_in(content, [f"{content.fields[0].name}={typed}"])
+    key, _, rest = typed.partition(" ")
+    match key.lower():
+        case "y" | "yes" if isinstance(content, PlanReview) and rest.strip():
+            return choose_option(content, rest.strip())
+        case "y" | "yes":
+            return allow(content)
+        case "a" | "always":
+            return allow_always(content)
+        case "n" | "no":
+            return refuse(content, rest.strip())
+        case _:
+            return None
+
+
 def choose_option(content: PlanReview, given: str) -> ReviewAnswer:
     """Return the answer to a plan review that chooses the option with the id `given`."""
     option = next((option for option in content.options if option.id == given), None)
@@ -90,7 +108,7 @@ def fill_in(content: InboxItem, given: Sequence[str]) -> Answer:
         case Question():
             fields = {field.name: field for field in content.fields}
             named = _parse_pairs(given, list(fields))
-            return QuestionAnswer(values={name: _parse_value(fields[name], text) for name, text in named.items()})
+            return QuestionAnswer(values={name: parse_value(fields[name], text) for name, text in named.items()})
 
 
 def _option_of_kind(content: Approval, kind: OptionKind) -> ApprovalAnswer:
@@ -121,7 +139,8 @@ def _parse_pairs(given: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     return named
 
 
-def _parse_value(field: Field, text: str) -> Any:
+def parse_value(field: Field, text: str) -> Any:
+    """Return the value of a field that `text` expresses."""
     match field.kind:
         case "yes_no":
             return _parse_yes_no(field, text)

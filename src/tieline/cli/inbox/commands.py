@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tieline.app.build.keys import client_keys
 from tieline.app.config import Config, ConfigError, address
+from tieline.cli.gateway_client import GatewayClient
 from tieline.cli.inbox import answers, formatting
 from tieline.cli.inbox.remote import RemoteInbox
 from tieline.cli.inbox.watch import Clock, InboxWatch, Say, follow
@@ -22,7 +23,8 @@ async def run(options: Options, config: Config, env: Mapping[str, str], say: Say
     """Run a subcommand of `tieline inbox`. Raise GatewayError with a message for the user if it fails."""
     client = HttpClient(proxies=Proxies.from_env(env))
     try:
-        remote = _remote(client, options.url or _url(config), next(iter(client_keys(config, env)), None))
+        key = next(iter(client_keys(config, env)), None)
+        remote = RemoteInbox(GatewayClient(client, options.url or _url(config), key, name="inbox"))
         match options.what:
             case "list":
                 await _list(remote, options.id, say, clock)
@@ -42,13 +44,6 @@ def _url(config: Config) -> str:
     if not config.server.port:
         raise ConfigError("`server.port` is 0, so the port is unknown: pass the address that was printed with --url")
     return address(config)
-
-
-def _remote(client: HttpClient, url: str, key: str | None) -> RemoteInbox:
-    try:
-        return RemoteInbox(client, url, key)
-    except ValueError as error:
-        raise ConfigError(f"--url: {error}") from error
 
 
 async def _revoke(remote: RemoteInbox, given: str, say: Say) -> None:

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from tieline.cli.inbox import answers, formatting
 from tieline.core.inbox.inbox import PendingItem
 from tieline.model.errors import GatewayError
-from tieline.model.inbox import Answer, InboxItem, PlanReview, Question
+from tieline.model.inbox import Answer
 
 Say = Callable[[str], None]
 Clock = Callable[[], float]
@@ -59,7 +59,7 @@ class InboxWatch:
             self._say("You typed this before the request appeared. Please answer again.")
             return
         try:
-            answer = _meant(item.content, typed)
+            answer = answers.from_typed(item.content, typed)
             if answer is None:
                 self._say(f"? {formatting.key_hint(item.content)}")
                 return
@@ -83,24 +83,6 @@ class InboxWatch:
         elif item.id != self._asked:
             self._asked, self._asked_at = item.id, self._clock()
             self._say(f"\n{formatting.headline(item)}\n? {formatting.key_hint(item.content)}")
-
-
-def _meant(content: InboxItem, typed: str) -> Answer | None:
-    """Return the answer that a typed line expresses, or None if the line is not a valid answer."""
-    if isinstance(content, Question):
-        return answers.fill_in(content, [f"{content.fields[0].name}={typed}"])
-    key, _, rest = typed.partition(" ")
-    match key.lower():
-        case "y" | "yes" if isinstance(content, PlanReview) and rest.strip():
-            return answers.choose_option(content, rest.strip())
-        case "y" | "yes":
-            return answers.allow(content)
-        case "a" | "always":
-            return answers.allow_always(content)
-        case "n" | "no":
-            return answers.refuse(content, rest.strip())
-        case _:
-            return None
 
 
 async def follow(changes: Callable[[], Changes], watch: InboxWatch, say: Say, *, pause: float = RECONNECT) -> None:
