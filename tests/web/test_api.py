@@ -60,6 +60,7 @@ async def test_the_state_has_everything_the_page_begins_with(stand: PageStand) -
         "needs_key",
         "address",
         "models",
+        "default_model",
         "backends",
         "tools",
         "inbox",

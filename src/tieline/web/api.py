@@ -40,6 +40,7 @@ WRONG_KEY_DELAY = 0.5
 LOCKED_STATE = {
     "needs_key": True,
     "models": [],
+    "default_model": None,
     "backends": [],
     "tools": {"enabled": False, "workspace": None},
     "examples": {"folder": None, "items": []},

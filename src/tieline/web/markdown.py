@@ -63,13 +63,18 @@ _PATHS = "paths"
 
 def render(text: str) -> str:
     """Return a Markdown text as safe HTML."""
+    tokens = parse(text)
+    if tokens is None:
+        return plain(text)
+    return str(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {_PATHS: []}))
+
+
+def parse(text: str) -> list[Token] | None:
+    """Parse a Markdown text. Return None if it is too large or too deeply nested, and must be shown as plain text."""
     if len(text) > MAX_TEXT:
-        return plain(text)
-    env: Env = {_PATHS: []}
-    tokens = _MARKDOWN.parse(text, env)
-    if any(token.level >= MAX_NESTED - 1 for token in tokens):
-        return plain(text)
-    return str(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, env))
+        return None
+    tokens = _MARKDOWN.parse(text, {})
+    return None if any(token.level >= MAX_NESTED - 1 for token in tokens) else tokens
 
 
 def plain(text: str) -> str:
