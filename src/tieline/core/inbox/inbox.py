@@ -212,7 +212,7 @@ class Inbox:
     def _reject(
         self, origin: Origin, item_id: str, item: InboxItem, what: Literal["expired", "refused"], reason: str
     ) -> Answer:
-        answer = _default_answer(item, reason)
+        answer = default_answer(item, reason)
         self._log(what, item_id, origin, content=item, answer=answer)
         return answer
 
@@ -286,7 +286,7 @@ def _size(item: InboxItem) -> int:
 # ── Answers ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _default_answer(item: InboxItem, reason: str) -> Answer:
+def default_answer(item: InboxItem, reason: str) -> Answer:
     """Return the answer for an item that no person answers: a rejection with this reason."""
     match item:
         case Approval():

@@ -29,6 +29,10 @@ class _OpenPart(Struct):
     part: Part
     texts: list[str]
 
+    def content(self) -> Part:
+        """Return the part with the text that has arrived."""
+        return _with_text(self.part, "".join(self.texts))
+
 
 class MessageDraft:
     """A message of the model while it is being generated."""
@@ -48,6 +52,19 @@ class MessageDraft:
         self._round = _NOTHING
         """The usage of the leg when the last activity ended. Later usage belongs to the last request of the leg."""
 
+    @classmethod
+    def resume(cls, turn: Turn) -> "MessageDraft":
+        """Return a draft with the content of a message in progress, to which its later events can be added."""
+        draft = cls(turn.id, turn.parent or "", turn.model or "", turn.at)
+        draft._parts = list(turn.parts)
+        if turn.parts:
+            # The last part may still be open; if not, the next event closes it.
+            last = draft._parts.pop()
+            draft._open = _OpenPart(last, [_text_of(last)])
+        draft._activities = {one.activity.id: one for one in turn.activities}
+        draft._plan, draft._usage, draft.ending = turn.plan, turn.usage, turn.ending
+        return draft
+
     def add(self, batch: Batch, now: float) -> None:
         """Add a batch of events that was received at `now`, a Unix timestamp."""
         for event in batch:
@@ -64,9 +81,7 @@ class MessageDraft:
 
     def turn(self) -> Turn:
         """Return the message with everything received so far."""
-        parts = tuple(self._parts)
-        if self._open is not None:
-            parts = (*parts, _with_text(self._open.part, "".join(self._open.texts)))
+        parts = tuple(self._parts) if self._open is None else (*self._parts, self._open.content())
         return Turn(
             id=self.id,
             parent=self.parent,
@@ -93,6 +108,8 @@ class MessageDraft:
     def _take(self, event: Event, now: float) -> None:
         match event:
             case PartStart():
+                if self._open is not None:
+                    self._parts.append(self._open.content())
                 self._open = _OpenPart(event.part, [])
             case PartEnd():
                 self._open = None
@@ -130,3 +147,13 @@ def _with_text(part: Part, text: str) -> Part:
             return replace(part, arguments=text)
         case _:
             return part
+
+
+def _text_of(part: Part) -> str:
+    match part:
+        case Text() | Thinking():
+            return part.text
+        case ToolCall():
+            return part.arguments
+        case _:
+            return ""
