@@ -80,6 +80,8 @@ def from_typed(content: InboxItem, typed: str) -> Answer | None:
             return allow_always(content)
         case "n" | "no":
             return refuse(content, rest.strip())
+        case _ if isinstance(content, Approval) and any(option.id == typed for option in content.options):
+            return ApprovalAnswer(option=typed)
         case _:
             return None
 

@@ -37,9 +37,9 @@ def format_item(item: PendingItem, now: float, *, most: int | None = None) -> st
 
     `most` limits the number of lines with details.
     """
-    lines = [f"    {text_line}" for text_line in _details(item.content)]
+    lines = [f"    {text_line}" for text_line in details(item.content)]
     if most is None:
-        lines += [f"    {text_line}" for text_line in _arguments(item.content)]
+        lines += [f"    {text_line}" for text_line in arguments(item.content)]
     if most is not None and len(lines) > most:
         rest = f"    … {len(lines) - most} more lines: tieline inbox list {item.id}"
         lines = [*lines[:most], rest]
@@ -50,7 +50,7 @@ def format_item(item: PendingItem, now: float, *, most: int | None = None) -> st
 
 def headline(item: PendingItem) -> str:
     """Return the id and the title of an item on one line."""
-    return f"{item.id}  {short_line(_title(item.content))}"
+    return f"{item.id}  {short_line(title_of(item.content))}"
 
 
 def time_left(item: PendingItem, now: float) -> str:
@@ -94,7 +94,8 @@ def short_line(text: str) -> str:
     return shown if len(shown) <= LONGEST_LINE else f"{shown[:LONGEST_LINE]}…"
 
 
-def _title(content: InboxItem) -> str:
+def title_of(content: InboxItem) -> str:
+    """Return the title of an item, unchanged."""
     match content:
         case Approval():
             return content.title
@@ -111,21 +112,27 @@ def _requester(item: PendingItem) -> str:
     return f"{who}{client}" + (f": “{short_line(origin.title)}”" if origin.title else "")
 
 
-def _details(content: InboxItem) -> Iterator[str]:
+def details(content: InboxItem) -> Iterator[str]:
+    """Yield everything that an item shows, escaped and line by line."""
     match content:
         case Approval():
             yield from _permission(content)
         case PlanReview():
             yield from _lines(content.plan)
             yield from (f"{MARKS[step.status]} {short_line(step.content)}" for step in content.steps)
-            yield from _lines(content.detail)
-            yield from _hidden(content.hidden)
+            yield from review_notes(content)
         case Question():
             yield from _lines(content.message)
             if content.url:
                 yield f"open {_escaped(content.url)}"
             for field in content.fields:
-                yield from _field(field)
+                yield from field_lines(field)
+
+
+def review_notes(content: PlanReview) -> Iterator[str]:
+    """Yield what a plan review shows in addition to the plan and its steps, escaped and line by line."""
+    yield from _lines(content.detail)
+    yield from _hidden(content.hidden)
 
 
 def _permission(content: Approval) -> Iterator[str]:
@@ -145,15 +152,16 @@ def _hidden(count: int) -> Iterator[str]:
         yield f"! {count:,} characters are not shown, because the text is too long"
 
 
-def _arguments(content: InboxItem) -> Iterator[str]:
-    """Yield lines that show the arguments of the tool call, unchanged."""
+def arguments(content: InboxItem) -> Iterator[str]:
+    """Yield lines that show the arguments of the tool call, escaped but otherwise unchanged."""
     text = "" if isinstance(content, Question) else content.input
     if text.strip() not in ("", "{}"):
         yield "the unchanged arguments of the call:"
         yield from (f"| {text_line}" for text_line in _lines(text))
 
 
-def _field(field: Field) -> Iterator[str]:
+def field_lines(field: Field) -> Iterator[str]:
+    """Yield lines that describe a field of a question, escaped."""
     kind = "any of these" if field.many else KINDS[field.kind]
     about = short_line(field.title) if field.title else ""
     yield f"{short_line(field.name)} ({kind}{'' if field.required else ', optional'}){': ' + about if about else ''}"
@@ -185,15 +193,14 @@ def _permission_commands(item_id: str, content: Approval) -> Iterator[str]:
     usual = {"allow_once": "allow", "allow_always": "always", "reject_once": "deny"}
     for option in content.options:
         verb = usual.pop(option.kind, None)
-        about = _about(option)
-        yield f"{verb} {item_id}".ljust(24) + about if verb else f"answer {item_id} {_named_option(option)}"
+        yield f"{verb} {item_id}".ljust(24) + about(option) if verb else f"answer {item_id} {_named_option(option)}"
 
 
 def _named_option(option: Option) -> str:
-    return f"option={short_line(option.id)}  {_about(option)}"
+    return f"option={short_line(option.id)}  {about(option)}"
 
 
-def _about(option: Option) -> str:
+def about(option: Option) -> str:
     """Return the description of an option. It is not shortened: users must be able to read everything they agree to."""
     return _escaped(option.description or option.label)
 
