@@ -17,6 +17,7 @@ SYSTEM = (
     "tests/e2e/test_agents_end.py",
     "tests/e2e/test_service.py",  # one command after another
     "tests/e2e/test_install.py",  # installs the wheel into a new environment
+    "tests/e2e/test_chat_terminal.py",  # a program and a terminal for each test
     "tests/e2e/test_codex.py",  # Codex as a program, if it is installed
     "tests/e2e/test_responsive.py",  # large bodies
 )

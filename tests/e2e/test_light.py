@@ -17,6 +17,7 @@ HEAVY = (
     "markdown_it",
     "mcp",
     "pygments",
+    "rich",
     "sqlite3",
     "tieline.app.local_host",
     "tieline.backends.acp.backend",
@@ -81,7 +82,7 @@ def test_the_page_loads_what_it_needs_and_no_accounts_or_agents(tmp_path: Path) 
         process.send_signal(signal.SIGINT)
         modules = loaded(said(process))
     assert {"tieline.app.build.page", "markdown_it", "tieline.web.api"} <= modules
-    assert modules.isdisjoint(("google.protobuf", "h2", "mcp", "tieline.backends.acp.backend", "tieline.sim"))
+    assert modules.isdisjoint(("google.protobuf", "h2", "mcp", "rich", "tieline.backends.acp.backend", "tieline.sim"))
 
 
 @pytest.mark.parametrize(
@@ -99,12 +100,16 @@ def test_a_small_command_loads_neither_the_server_nor_what_is_behind_it(
     assert modules.isdisjoint((*HEAVY, "uvicorn", "uvloop"))
 
 
-@pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("inbox", "--help")], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [("--version",), ("--help",), ("inbox", "--help"), ("chat", "--help")], ids=" ".join
+)
 def test_what_can_be_typed_is_told_without_the_program(arguments: tuple[str, ...], tmp_path: Path) -> None:
     modules = loaded(ran(tmp_path, *arguments, tells_loaded=True).stdout)
     assert {one for one in modules if one.startswith("tieline.")} == {
         "tieline.cli",
         "tieline.cli.main",
+        "tieline.cli.chat",
+        "tieline.cli.chat.arguments",
         "tieline.cli.inbox",
         "tieline.cli.inbox.arguments",
         "tieline.app",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tieline.app.build.cursor_account import login_cursor, logout_cursor, whoami
     from tieline.app.reachability import unreachable
     from tieline.app.serve import serve
+    from tieline.cli.chat.command import run as chat
     from tieline.cli.inbox.commands import run as inbox
     from tieline.cli.service import run as service
     from tieline.cli.trust import agree, shown_path
@@ -43,6 +44,7 @@ else:
     login_cursor = LazyImport("tieline.app.build.cursor_account", "login_cursor")
     logout_cursor = LazyImport("tieline.app.build.cursor_account", "logout_cursor")
     whoami = LazyImport("tieline.app.build.cursor_account", "whoami")
+    chat = LazyImport("tieline.cli.chat.command", "run")
     inbox = LazyImport("tieline.cli.inbox.commands", "run")
     serve = LazyImport("tieline.app.serve", "serve")
     unreachable = LazyImport("tieline.app.reachability", "unreachable")
@@ -55,6 +57,8 @@ else:
     tunnel = LazyImport("tieline.cli.tunnel", "run")
 
 MAX_PORT = 65535
+INTERRUPTED = 130
+"""The exit status of a command that Ctrl-C ended, as in a shell."""
 LOG_LAYOUT = "%(asctime)s %(levelname)s %(message)s"
 SIMULATED = """\
 A simulator of Cursor's service is listening on {url}. The demo model answers.
@@ -138,6 +142,16 @@ def _with_tools(config: Config, options: argparse.Namespace) -> Config:
     return replace(
         config, tools=replace(tools, enabled=enabled, workspace=options.workspace or tools.workspace, yolo=yolo)
     )
+
+
+def _chat(options: argparse.Namespace) -> int:
+    source = _source(options)
+    config = load_config(source, _environment())
+    logs.configure("ERROR")
+    try:
+        return asyncio.run(chat(options, config, _environment(), None if source is None else source.path))
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def _inbox(options: argparse.Namespace) -> int:
@@ -258,6 +272,7 @@ def _service(options: argparse.Namespace) -> int:
 
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "serve": _serve,
+    "chat": _chat,
     "inbox": _inbox,
     "models": _models,
     "tunnel": _tunnel,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tieline import __version__
 from tieline.app.lazy import LazyImport
-from tieline.cli.inbox.arguments import add_arguments
+from tieline.cli.chat.arguments import add_arguments as add_chat_arguments
+from tieline.cli.inbox.arguments import add_arguments as add_inbox_arguments
 
 if TYPE_CHECKING:
     from tieline.cli.commands import perform
@@ -86,7 +87,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--log", choices=LOG_LEVELS, help="log level (default warning)")
 
-    add_arguments(_command(commands, "inbox", "list and answer the requests that wait for you"))
+    add_chat_arguments(_command(commands, "chat", "chat with a model in the terminal, or print one answer"))
+    add_inbox_arguments(_command(commands, "inbox", "list and answer the requests that wait for you"))
     _command(commands, "models", "list all available models")
     _add_tunnel(commands)
     command = _command(commands, "login", "log in to an account: open the printed link in any browser")
