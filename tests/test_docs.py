@@ -154,8 +154,10 @@ def test_the_tree_of_the_architecture_has_every_package() -> None:
 def test_the_architecture_has_the_layers_of_the_contracts() -> None:
     layers = {contract["containers"][0]: contract["layers"] for contract in CONTRACTS if contract["type"] == "layers"}
     del layers["tieline.app"]  # its modules are not packages
-    written = re.findall(r"^(\w+): +(.* / .*)$", ARCHITECTURE, re.MULTILINE)
-    named = {f"tieline.{name}".replace("tieline.tieline", "tieline"): line.split(" / ") for name, line in written}
+    written = re.findall(r"^(\w+): +(.* / .*(?:\n +/ .*)*)$", ARCHITECTURE, re.MULTILINE)
+    named = {
+        f"tieline.{name}".replace("tieline.tieline", "tieline"): re.split(r"\s+/ ", lines) for name, lines in written
+    }
     assert named == layers
 
 
