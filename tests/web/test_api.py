@@ -16,11 +16,13 @@ from tests.core.scripted import END, words
 from tests.e2e.acp_support import scripted
 from tests.web.serving import KEY, PageStand, serving
 from tieline.app.build.page import CODING, DEMO, DEMO_WITH_TOOLS
-from tieline.app.config import AcpSettings, Config, ToolSettings, UpstreamSettings, WebSettings
+from tieline.app.config import AcpSettings, Config, ModelSettings, ToolSettings, UpstreamSettings, WebSettings
 from tieline.app.workspace_files import best_matches
+from tieline.clients.client import Connection
+from tieline.clients.snippets import snippets
 from tieline.model.content import Image, Text, ToolCall
 from tieline.model.events import Event, Failed, Note, PartDelta, PartEnd, PartStart, Started, Usage
-from tieline.web.connect import choose_model, snippets
+from tieline.web.connect import choose_model
 
 ROOT = Path(__file__).parents[2]
 STARTED = Started(id="leg", model="m")
@@ -414,14 +416,14 @@ async def test_traffic_can_be_switched_off(tmp_path: Path) -> None:
 
 async def test_what_is_needed_to_connect(stand: PageStand) -> None:
     found = await stand.get("/api/connect")
-    assert set(found) == {"address", "key_needed", "backends", "agents", "snippets", "cursor", "setup"}
+    assert set(found) == {"address", "key_needed", "backends", "agents", "model", "snippets", "cursor", "setup"}
     assert (found["address"], found["key_needed"]) == (stand.url, False)
     assert {"state": "none", "text": "Not logged in.", "is_offered": True}.items() <= found["cursor"].items()
     assert {"id", "title", "ready", "install", "login", "command"} == set(found["agents"][0])
     shown = {one["id"]: one for one in found["snippets"]}
     assert set(shown) >= {
         "opencode",
-        "claude-code",
+        "claude",
         "codex",
         "cursor",
         "aider",
@@ -433,60 +435,24 @@ async def test_what_is_needed_to_connect(stand: PageStand) -> None:
     assert all(stand.url in one["text"] for one in shown.values())
 
 
-CLIENTS = (ROOT / "docs" / "clients.md").read_text("utf-8")
-DOCUMENTED = {one.id: one for one in snippets("http://127.0.0.1:18741", "demo/scripted", "local")}
+async def test_settings_for_a_model_that_the_user_chooses(stand: PageStand) -> None:
+    found = await stand.get("/api/connect?model=up%2Fqwen3-coder")
+    assert found["model"] == "up/qwen3-coder"
+    shown = [one for one in found["snippets"] if "up/qwen3-coder" not in one["text"]]
+    assert shown == []
 
 
-def documented(heading: str, language: str) -> str:
-    """The first block of a language under a heading of the documents."""
-    section = CLIENTS.partition(f"### {heading}\n")[2].partition("\n### ")[0]
-    found = re.search(rf"```{language}\n(.*?)```", section, re.DOTALL)
-    assert found is not None, heading
-    return found[1]
-
-
-def test_opencode_as_in_the_documents() -> None:
-    shown, told = json.loads(DOCUMENTED["opencode"].text), json.loads(documented("OpenCode", "json"))
-    shown["provider"]["tieline"]["models"]["demo/scripted"].pop("name")
-    told["provider"]["tieline"]["models"]["demo/scripted"].pop("name")
-    assert shown == told
-
-
-@pytest.mark.parametrize(
-    ("name", "heading", "language"),
-    [
-        ("claude-code", "Claude Code", "sh"),
-        ("openai-python", "OpenAI SDKs", "python"),
-        ("anthropic-python", "Anthropic SDKs", "python"),
-    ],
-)
-def test_snippets_as_in_the_documents(name: str, heading: str, language: str) -> None:
-    told = documented(heading, language)
-    for line in DOCUMENTED[name].text.splitlines():
-        assert line in told or line == "claude", line
-
-
-def test_aider_as_in_the_documents() -> None:
-    told = " ".join(documented("aider", "sh").replace("\\\n", " ").split())
-    assert " ".join(DOCUMENTED["aider"].text.replace("\\\n", " ").split()) in told
-
-
-def test_codex_as_in_the_documents() -> None:
-    assert DOCUMENTED["codex"].text == documented("Codex", "toml").strip()
-
-
-def test_snippets_are_what_they_say_they_are_written_in() -> None:
-    for one in snippets("http://[::1]:1", 'odd/"model', "key"):
-        if one.language == "json":
-            json.loads(one.text)
-        elif one.language == "toml":
-            assert tomllib.loads(one.text)["model"] == 'odd/"model'
-    compile(DOCUMENTED["openai-python"].text, "openai", "exec")
-    compile(DOCUMENTED["anthropic-python"].text, "anthropic", "exec")
+async def test_settings_have_the_limits_of_the_model(tmp_path: Path) -> None:
+    config = Config(models={"demo/scripted": ModelSettings(context=32_768, max_output=2_048)})
+    async with serving(tmp_path, config) as stand:
+        found = await stand.get("/api/connect?model=demo/scripted")
+    opencode = next(json.loads(one["text"]) for one in found["snippets"] if one["id"] == "opencode")
+    limit = opencode["provider"]["tieline"]["models"]["demo/scripted"]["limit"]
+    assert limit == {"context": 32_768, "output": 2_048}
 
 
 async def test_a_curl_from_the_page_works(stand: PageStand) -> None:
-    [curl] = [one for one in snippets(stand.url, "demo/scripted", "local") if one.id == "curl"]
+    [curl] = [one for one in snippets(Connection(url=stand.url, model="demo/scripted")) if one.id == "curl"]
     body = re.search(r"-d '(.*)'$", curl.text)
     assert body is not None
     response = await stand.http.post("/v1/chat/completions", content=body[1].encode())
@@ -499,6 +465,8 @@ async def test_a_curl_from_the_page_works(stand: PageStand) -> None:
         ("a/b", ["x/y"], "a/b"),
         ("a/*", ["demo/scripted", "x/y"], "x/y"),
         (None, ["demo/scripted", "x/y"], "x/y"),
+        (None, ["acp/agent", "demo/scripted", "x/y"], "x/y"),
+        (None, ["acp/agent", "demo/scripted"], "demo/scripted"),
         (None, ["demo/scripted"], "demo/scripted"),
         (None, [], "<backend>/<model>"),
     ],

@@ -24,7 +24,7 @@ def cursor_at(url: str) -> CursorSettings:
 async def test_settings_are_copied_with_address_and_model_filled_in(windows: Windows) -> None:
     await windows.context.grant_permissions(["clipboard-read", "clipboard-write"])
     window = await windows.new("/connect")
-    for client in ("opencode", "claude-code", "codex", "cursor", "aider", "zed", "openai-python", "anthropic-python"):
+    for client in ("opencode", "claude", "codex", "cursor", "aider", "zed", "openai-python", "anthropic-python"):
         await window.part(f"snippet-{client}").click()
         await window.part("snippet").get_by_role("button", name="Copy").click()
         await expect(window.part("snippet").get_by_text("Copied")).to_be_visible()

@@ -68,6 +68,7 @@ CLAUDE = Client(
     launch=_launch,
     shell=_shell,
     headless=_headless,
+    is_set_in_shell=True,
     settings=SettingsFile(
         places=(Place("CLAUDE_CONFIG_DIR", "settings.json"), Place("HOME", ".claude/settings.json")),
         format="json",

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from msgspec.structs import replace
+
 from tieline.model.content import Value
 from tieline.model.ports import ModelFacts
 
@@ -41,6 +43,15 @@ class Connection(Value):
     @property
     def output(self) -> int:
         return self.facts.max_output or OUTPUT
+
+    @property
+    def key_env(self) -> dict[str, str]:
+        """The variable in which the client finds the key."""
+        return {self.key_variable: self.key} if self.key_variable else {}
+
+    def with_variable(self) -> "Connection":
+        """Return this connection with the key in a variable."""
+        return replace(self, key_variable=KEY_VARIABLE)
 
     def key_as(self, form: str) -> str:
         """Return the key or, if a variable holds it, the reference to that variable: `form` with the name for `{}`."""
@@ -88,6 +99,12 @@ class Setting(NamedTuple):
     path: tuple[str, ...]
     value: Any
     match: str = ""
+    is_default: bool = False
+    """Whether a value that is already there is kept."""
+
+
+class UnsafeChange(Exception):
+    """A settings file cannot be changed without the risk of damaging it. The message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +142,8 @@ class Client:
     shell: Launch | None = None
     """Returns a simpler recipe for a shell that the user controls, if there is one."""
     settings: SettingsFile | None = None
+    is_set_in_shell: bool = False
+    """Whether users who copy the settings are shown the variables for their shell rather than the file."""
     about: str = ""
     """A remark for users who copy the settings."""
     traces: str = ""

@@ -32,7 +32,7 @@ def _settings(connection: Connection) -> Sequence[Setting]:
 
 def _launch(connection: Connection, _folder: str) -> Recipe:
     arguments: list[str] = []
-    for setting in _settings(Connection(url=connection.url, model=connection.model, key_variable=KEY_VARIABLE)):
+    for setting in _settings(connection.with_variable()):
         # The value is TOML. For these types, TOML and JSON are written in the same way.
         arguments += ["-c", f"{'.'.join(setting.path)}={json.dumps(setting.value)}"]
     return Recipe(

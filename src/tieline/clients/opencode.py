@@ -1,19 +1,11 @@
 """OpenCode, and Kilo, which is derived from it and takes the same settings."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tieline.clients.client import (
-    KEY_VARIABLE,
-    Client,
-    Connection,
-    Headless,
-    Place,
-    Recipe,
-    Setting,
-    SettingsFile,
-)
+from tieline.clients.client import Client, Connection, Headless, Launch, Place, Recipe, Setting, SettingsFile
+from tieline.clients.settings_text import new_text
 
 
 def _provider(connection: Connection) -> dict[str, Any]:
@@ -40,24 +32,40 @@ def _settings(connection: Connection) -> Sequence[Setting]:
     ]
 
 
-def _opencode(connection: Connection, _folder: str) -> Recipe:
-    return _launch("OPENCODE", connection)
+def _launch(prefix: str) -> Launch:
+    def launch(connection: Connection, _folder: str) -> Recipe:
+        inner = connection.with_variable()
+        # OpenCode merges this content with the user's settings, and reads it last.
+        content = f"{prefix}_CONFIG_CONTENT"
+        return Recipe(env={content: new_text(_file(prefix.lower()), inner), **inner.key_env}, unset=(content,))
+
+    return launch
 
 
-def _launch(prefix: str, connection: Connection) -> Recipe:
-    inner = Connection(url=connection.url, model=connection.model, key_variable=KEY_VARIABLE, facts=connection.facts)
-    content = {setting.path[0]: setting.value for setting in _settings(inner) if len(setting.path) == 1}
-    content["provider"] = {"tieline": _provider(inner)}
-    # This content is merged with the user's settings, and it is read last.
-    return Recipe(
-        env={f"{prefix}_CONFIG_CONTENT": json.dumps(content), KEY_VARIABLE: connection.key},
-        unset=(f"{prefix}_CONFIG_CONTENT",),
+def _headless(prefix: str) -> Callable[[str], Headless]:
+    permissions = json.dumps({"*": "allow"})
+    return lambda prompt: Headless(
+        arguments=("run", prompt),
+        env={
+            f"{prefix}_PERMISSION": permissions,
+            f"{prefix}_DISABLE_AUTOUPDATE": "1",
+            f"{prefix}_DISABLE_MODELS_FETCH": "1",
+            f"{prefix}_DISABLE_LSP_DOWNLOAD": "1",
+        },
     )
 
 
-def _headless(prompt: str) -> Headless:
-    permissions = json.dumps({"edit": "allow", "bash": "allow", "webfetch": "deny"})
-    return Headless(arguments=("run", prompt), env={"OPENCODE_PERMISSION": permissions})
+def _file(name: str) -> SettingsFile:
+    return SettingsFile(
+        places=(
+            Place(f"{name.upper()}_CONFIG", ""),
+            Place("XDG_CONFIG_HOME", f"{name}/{name}.json"),
+            Place("HOME", f".config/{name}/{name}.json"),
+        ),
+        names=(f"{name}.jsonc",),
+        format="json",
+        settings=_settings,
+    )
 
 
 OPENCODE = Client(
@@ -66,17 +74,19 @@ OPENCODE = Client(
     programs=("opencode",),
     install="npm install -g opencode-ai",
     protocol="chat",
-    launch=_opencode,
-    headless=_headless,
-    settings=SettingsFile(
-        places=(
-            Place("OPENCODE_CONFIG", ""),
-            Place("XDG_CONFIG_HOME", "opencode/opencode.json"),
-            Place("HOME", ".config/opencode/opencode.json"),
-        ),
-        names=("opencode.jsonc",),
-        format="json",
-        settings=_settings,
-    ),
+    launch=_launch("OPENCODE"),
+    headless=_headless("OPENCODE"),
+    settings=_file("opencode"),
     traces="its sessions and logs below ~/.local/share/opencode",
+)
+KILO = Client(
+    id="kilo",
+    title="Kilo",
+    programs=("kilo", "kilocode"),
+    install="npm install -g @kilocode/cli",
+    protocol="chat",
+    launch=_launch("KILO"),
+    headless=_headless("KILO"),
+    settings=_file("kilo"),
+    traces="its sessions and logs below ~/.local/share/kilo",
 )

@@ -7,7 +7,7 @@ they cannot send such requests.
 import asyncio
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -19,10 +19,10 @@ from tieline.frontends.guard import Guard, PageToken
 from tieline.frontends.http import JSON, Exchange, address
 from tieline.model.content import Image, Part, Text, Value
 from tieline.model.errors import BadRequest, GatewayError
-from tieline.model.ports import Files
+from tieline.model.ports import Files, ModelInfo
 from tieline.model.request import Effort
 from tieline.tasks import Tasks
-from tieline.web.connect import connection
+from tieline.web.connect import connect_page
 from tieline.web.exchange import API_HEADERS, query, read_body, respond, rest_of_path
 from tieline.web.gateway_info import AccountLogin, GatewayInfo
 from tieline.web.setup_api import SetupApi, setup_json
@@ -30,6 +30,8 @@ from tieline.web.stream import Stream, inbox_json
 from tieline.web.turn_renderer import TurnRenderer, turn_json
 
 MAX_SESSIONS = 1000
+MAX_NAME = 500
+"""Maximum number of characters of a model's name."""
 MAX_FILES = 20
 """Maximum number of files attached to one message."""
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -162,11 +164,14 @@ class PageApi:
         await respond(exchange, {"pass": given}, *_uncookied(exchange))
 
     async def connect(self, exchange: Exchange) -> None:
-        """Send the content of the Connect page: the state of backends and agents, and settings for clients."""
+        """Send the content of the Connect page: the state of backends and agents, and settings for clients.
+
+        The parameter `model` names the model for the settings.
+        """
         self._stream.attend()
-        models = await self._models()
-        ids = [str(model["id"]) for model in models]
-        found = connection(self._info, address(exchange), ids, needs_key=self._guard.has_keys)
+        models = await self._listed_models()
+        model = query(exchange, "model")[:MAX_NAME]
+        found = connect_page(self._info, address(exchange), models, model=model, needs_key=self._guard.has_keys)
         await respond(exchange, {**found, "setup": setup_json(self._info)})
 
     async def begin_login(self, exchange: Exchange) -> None:
@@ -298,14 +303,19 @@ class PageApi:
 
     # ── Shared ───────────────────────────────────────────────────────────────────────────────────
 
-    async def _models(self) -> list[dict[str, Any]]:
-        """Return all models as JSON. If that takes too long, return those known so far, and notify the page later."""
+    async def _listed_models(self) -> Mapping[str, ModelInfo]:
+        """Return all models by name. If that takes too long, return those known so far, and notify the page later."""
         if self._listing is None or self._listing.done():
             self._listing = self._tasks.start(self._gateway.models.all(), "models for the page")
         listing = self._listing
         done, _ = await asyncio.wait([listing], timeout=MODELS_TIMEOUT)
         if not done:
             listing.add_done_callback(lambda _: self._stream.publish({"type": "state"}))
+        found: Mapping[str, ModelInfo] = listing.result() if done else self._gateway.models.latest
+        return found
+
+    async def _models(self) -> list[dict[str, Any]]:
+        """Return all models as JSON."""
         info = self._info
         return [
             {
@@ -317,7 +327,7 @@ class PageApi:
                 "ideas": info.ideas(name),
                 "context": model.context,
             }
-            for name, model in (listing.result() if done else self._gateway.models.latest).items()
+            for name, model in (await self._listed_models()).items()
         ]
 
 

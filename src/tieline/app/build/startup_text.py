@@ -8,8 +8,8 @@ from pathlib import Path
 from tieline import __version__
 from tieline.app.build.status import BackendStatus
 from tieline.app.config import Config, UpstreamSettings
+from tieline.clients.claude import MODEL_SIZES
 from tieline.tools.invisible_text import visible
-from tieline.web.connect import CLAUDE_SIZES
 
 NEEDS_KEY = f"""\
 Tieline {__version__}
@@ -101,7 +101,7 @@ class StartupText:
         if self._serves_claude():
             lines = [f"{claude} claude"]
         else:
-            sizes = " ".join(f"ANTHROPIC_DEFAULT_{size}_MODEL={model}" for size in CLAUDE_SIZES)
+            sizes = " ".join(f"ANTHROPIC_DEFAULT_{size}_MODEL={model}" for size in MODEL_SIZES)
             lines = [f"{claude} \\", f"                {sizes} claude"]
         return [
             head,
