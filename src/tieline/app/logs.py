@@ -2,6 +2,8 @@
 
 import logging
 import sys
+from collections import deque
+from collections.abc import Collection
 from types import TracebackType
 
 from tieline.tools.invisible_text import visible
@@ -32,6 +34,23 @@ class OneLineFormatter(logging.Formatter):
 def one_line(text: str) -> str:
     """Escape line breaks, tabs and invisible characters."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def collect(level: str, most: int = 20) -> Collection[str]:
+    """Keep the last log records of `level` and above instead of writing them. Return the growing list of lines."""
+    handler = _Collector(most)
+    handler.setFormatter(OneLineFormatter("%(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])
+    return handler.lines
+
+
+class _Collector(logging.Handler):
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.lines: deque[str] = deque(maxlen=most)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
 
 
 def configure(level: str, layout: str = "%(message)s") -> None:

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from tieline.app.reachability import unreachable
     from tieline.app.serve import serve
     from tieline.cli.chat.command import run as chat
+    from tieline.cli.configure import configure
     from tieline.cli.inbox.commands import run as inbox
+    from tieline.cli.run import print_settings
+    from tieline.cli.run import run as run_client
     from tieline.cli.service import run as service
     from tieline.cli.trust import agree, shown_path
     from tieline.cli.trust import run as trust
@@ -45,7 +48,10 @@ else:
     logout_cursor = LazyImport("tieline.app.build.cursor_account", "logout_cursor")
     whoami = LazyImport("tieline.app.build.cursor_account", "whoami")
     chat = LazyImport("tieline.cli.chat.command", "run")
+    configure = LazyImport("tieline.cli.configure", "configure")
     inbox = LazyImport("tieline.cli.inbox.commands", "run")
+    print_settings = LazyImport("tieline.cli.run", "print_settings")
+    run_client = LazyImport("tieline.cli.run", "run")
     serve = LazyImport("tieline.app.serve", "serve")
     unreachable = LazyImport("tieline.app.reachability", "unreachable")
     simulate = LazyImport("tieline.sim.cursor", "serve")
@@ -167,6 +173,26 @@ def _tunnel(options: argparse.Namespace) -> int:
     return tunnel(options, config, _environment(), _say, _warn)
 
 
+def _run(options: argparse.Namespace) -> int:
+    config, path = _config_and_path(options)
+    return run_client(options, config, _environment(), path, _say, _warn)
+
+
+def _env(options: argparse.Namespace) -> int:
+    config, path = _config_and_path(options)
+    return print_settings(options, config, _environment(), path, _say, _warn)
+
+
+def _configure(options: argparse.Namespace) -> int:
+    config, path = _config_and_path(options)
+    return configure(options, config, _environment(), path, _say, _warn)
+
+
+def _config_and_path(options: argparse.Namespace) -> tuple[Config, Path | None]:
+    source = _source(options)
+    return load_config(source, _environment()), None if source is None else source.path
+
+
 def _models(options: argparse.Namespace) -> int:
     config = _config(options)
     logs.configure("WARNING")
@@ -275,6 +301,9 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "chat": _chat,
     "inbox": _inbox,
     "models": _models,
+    "run": _run,
+    "env": _env,
+    "configure": _configure,
     "tunnel": _tunnel,
     "login": _login,
     "logout": _logout,

@@ -41,8 +41,10 @@ configuration files is used: --config FILE, ./tieline.toml if you trust it
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `tieline` and return the exit status. By default, `arguments` are those of the process."""
     _tolerate_encoding()
+    own, passed_on = _split(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(own)
+    options.arguments = passed_on
     try:
         if options.command == "completion":  # shells wait for it, so nothing else is loaded
             sys.stdout.write(complete(parser, options.shell, os.environ))
@@ -64,6 +66,14 @@ def _tolerate_encoding() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the arguments of `tieline run`, and those behind `--`, which are for the client."""
+    if list(arguments[:1]) != ["run"] or "--" not in arguments:
+        return arguments, ()
+    place = arguments.index("--")
+    return arguments[:place], arguments[place + 1 :]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -90,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     add_chat_arguments(_command(commands, "chat", "chat with a model in the terminal, or print one answer"))
     add_inbox_arguments(_command(commands, "inbox", "list and answer the requests that wait for you"))
     _command(commands, "models", "list all available models")
+    _add_client_commands(commands)
     _add_tunnel(commands)
     command = _command(commands, "login", "log in to an account: open the printed link in any browser")
     command.add_argument("account", choices=["cursor"])
@@ -135,6 +146,30 @@ def _add_service(commands: Commands) -> None:
     command.add_argument("action", choices=["install", "status", "remove"])
     command.add_argument("--config", type=Path, metavar="FILE", help="configuration file of the service")
     command.add_argument("--yes", action="store_true", help="do not ask before anything is changed")
+
+
+def _add_client_commands(commands: Commands) -> None:
+    command = _command(commands, "run", "start a client on the gateway, or list the clients")
+    command.usage = "tieline run [CLIENT] [-m NAME] [--dry-run] [--config FILE] [-- ARGUMENT ...]"
+    command.epilog = "Arguments behind -- are those of the client: tieline run claude -- -p 'read README.md'"
+    command.add_argument("client", nargs="?", metavar="CLIENT", help="such as claude, codex or opencode")
+    _add_model(command)
+    command.add_argument("--dry-run", action="store_true", help="only print what would be set")
+
+    command = _command(commands, "env", "print the settings of a client or an editor")
+    command.add_argument("client", metavar="CLIENT", help="such as claude, vscode, zed, jetbrains or cursor")
+    _add_model(command)
+
+    command = _command(commands, "configure", "write the settings of a client to its own file, after you have agreed")
+    command.add_argument("client", metavar="CLIENT", help="such as claude, codex or opencode")
+    _add_model(command)
+    command.add_argument("--yes", action="store_true", help="do not ask")
+    command.add_argument("--undo", action="store_true", help="restore the file as it was before")
+    command.add_argument("--force", action="store_true", help="with --undo: also if the file has changed since")
+
+
+def _add_model(command: Parser) -> None:
+    command.add_argument("-m", "--model", metavar="NAME", help="model (default: that of the configuration)")
 
 
 def _add_tunnel(commands: Commands) -> None:

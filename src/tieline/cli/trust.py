@@ -126,12 +126,12 @@ def agree(untrusted: Untrusted) -> bool:
             "and trust it, or use another file with --config FILE (--config /dev/null for none)."
         )
     _tell(f"{notice}{_headline(path)} {reason}. Its settings:\n\n{summary(untrusted.source)}\n")
-    is_agreed = _typed_yes("Trust this file until it changes, and use it? [y/N] ")
+    is_agreed = typed_yes("Trust this file until it changes, and use it? [y/N] ")
     _tell("" if is_agreed else "The file is not used.\n")
     return is_agreed
 
 
-def _typed_yes(question: str) -> bool:
+def typed_yes(question: str) -> bool:
     """Ask a question on the terminal, and return whether the user typed yes. Discard input typed earlier."""
     discard_typed(sys.stdin)
     sys.stderr.write(question)

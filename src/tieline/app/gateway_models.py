@@ -1,0 +1,69 @@
+"""The models of a running gateway."""
+
+import asyncio
+from typing import TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from tieline.app.local_gateway import LocalGateway
+from tieline.model.content import Value
+from tieline.model.errors import GatewayError
+from tieline.model.ports import ModelFacts
+from tieline.net.client.http import HttpClient, Origin, PipeError, Timeouts
+
+LIMIT = 16 << 20
+TIMEOUT = 20.0
+"""Seconds that the gateway has to answer. It asks all its upstreams, some of which may be slow."""
+
+_TIMEOUTS = Timeouts(connect=TIMEOUT, first_byte=TIMEOUT, idle=TIMEOUT)
+
+T = TypeVar("T")
+
+
+class _Row(Value):
+    id: str
+    context_length: int | None = None
+    max_output_tokens: int | None = None
+
+
+class _Rows(Value):
+    data: tuple[_Row, ...] = ()
+
+
+class _ErrorText(Value):
+    message: str = ""
+
+
+class _Error(Value):
+    error: _ErrorText = _ErrorText()
+
+
+async def list_models(gateway: LocalGateway) -> list[str]:
+    """Return the names of all models. Raise GatewayError if the gateway does not answer."""
+    return [row.id for row in (await _get(gateway, "/v1/models", _Rows)).data]
+
+
+async def find_model(gateway: LocalGateway, name: str) -> ModelFacts:
+    """Return what is known about a model. If there is none, raise a GatewayError that lists the most similar names."""
+    row = await _get(gateway, f"/v1/models/{quote(name, safe='/')}", _Row)
+    return ModelFacts(context=row.context_length, max_output=row.max_output_tokens)
+
+
+async def _get(gateway: LocalGateway, path: str, kind: type[T]) -> T:
+    origin, prefix = Origin.parse(gateway.url)
+    headers = [("authorization", f"Bearer {gateway.key}")] if gateway.key else []
+    client = HttpClient()
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            response = await client.send(origin, "GET", prefix + path, headers, timeouts=_TIMEOUTS)
+            body = await response.read(LIMIT)
+        if response.status != 200:
+            message = msgspec.json.decode(body, type=_Error).error.message
+            raise GatewayError("not_found", message or f"The gateway at {gateway.url} answered {response.status}.")
+        return msgspec.json.decode(body, type=kind)
+    except (PipeError, TimeoutError, msgspec.DecodeError, UnicodeError) as error:
+        reason = str(error) or f"no answer within {TIMEOUT:g} seconds"
+        raise GatewayError("upstream", f"Cannot get the models of the gateway at {gateway.url}: {reason}.") from error
+    finally:
+        await client.aclose()
