@@ -14,25 +14,29 @@ from tieline.clients.client import (
     SettingsFile,
 )
 
-PROVIDER = ("model_providers", "tieline")
-
 
 def _settings(connection: Connection) -> Sequence[Setting]:
+    return _provider_settings(connection, "tieline")
+
+
+def _provider_settings(connection: Connection, name: str) -> Sequence[Setting]:
+    path = ("model_providers", name)
     # Codex reads the list of models, with their context windows, only from a provider whose key a command prints.
     command = ("printenv", connection.key_variable) if connection.key_variable else ("echo", connection.key)
     provider = {"name": "Tieline", "base_url": connection.api, "wire_api": "responses", "supports_websockets": True}
     return [
         Setting(("model",), connection.model),
-        Setting(("model_provider",), "tieline"),
-        *(Setting((*PROVIDER, name), value) for name, value in provider.items()),
-        Setting((*PROVIDER, "auth", "command"), command[0]),
-        Setting((*PROVIDER, "auth", "args"), [command[1]]),
+        Setting(("model_provider",), name),
+        *(Setting((*path, key), value) for key, value in provider.items()),
+        Setting((*path, "auth", "command"), command[0]),
+        Setting((*path, "auth", "args"), [command[1]]),
     ]
 
 
 def _launch(connection: Connection, _folder: str) -> Recipe:
     arguments: list[str] = []
-    for setting in _settings(connection.with_variable()):
+    # The name differs from that in the user's file, because options are merged with the file.
+    for setting in _provider_settings(connection.with_variable(), "tieline-run"):
         # The value is TOML. For these types, TOML and JSON are written in the same way.
         arguments += ["-c", f"{'.'.join(setting.path)}={json.dumps(setting.value)}"]
     return Recipe(

@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from tieline.clients.client import Client, Connection, Headless, Launch, Place, Recipe, Setting, SettingsFile
 from tieline.clients.settings_text import new_text
+
+SCHEMAS = {"opencode": "https://opencode.ai/config.json", "kilo": "https://app.kilo.ai/config.json"}
 
 
 def _provider(connection: Connection) -> dict[str, Any]:
@@ -23,9 +26,10 @@ def _provider(connection: Connection) -> dict[str, Any]:
     }
 
 
-def _settings(connection: Connection) -> Sequence[Setting]:
+def _settings(schema: str, connection: Connection) -> Sequence[Setting]:
     model = f"tieline/{connection.model}"
     return [
+        Setting(("$schema",), schema, is_default=True),  # otherwise the client adds it to the file
         Setting(("provider", "tieline"), _provider(connection)),
         Setting(("model",), model),
         Setting(("small_model",), model),
@@ -64,7 +68,7 @@ def _file(name: str) -> SettingsFile:
         ),
         names=(f"{name}.jsonc",),
         format="json",
-        settings=_settings,
+        settings=partial(_settings, SCHEMAS[name]),
     )
 
 

@@ -105,6 +105,7 @@ class StartupText:
             lines = [f"{claude} \\", f"                {sizes} claude"]
         return [
             head,
+            "  Any client    tieline run claude; `tieline run` lists the others",
             *lines,
             f"  OpenAI SDKs   OPENAI_BASE_URL={address}/v1 OPENAI_API_KEY={key}, with the model {model}",
         ]
