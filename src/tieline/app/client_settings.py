@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -65,7 +66,7 @@ def find_file(file: SettingsFile, env: Mapping[str, str]) -> Path:
     """Return the path of a client's settings file, which need not exist. Raise ConfigError if HOME is not set."""
     for place in file.places:
         base = env.get(place.variable, "")
-        if base and Path(base).is_absolute():
+        if base and Path(base).is_absolute() and place.system in ("", sys.platform):
             path = Path(base) / place.path if place.path else Path(base)
             others = [path.with_name(name) for name in file.names]
             return next((other for other in others if other.exists() and not path.exists()), path)

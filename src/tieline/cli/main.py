@@ -159,6 +159,7 @@ def _add_client_commands(commands: Commands) -> None:
     command = _command(commands, "env", "print the settings of a client or an editor")
     command.add_argument("client", metavar="CLIENT", help="such as claude, vscode, zed, jetbrains or cursor")
     _add_model(command)
+    command.set_defaults(dry_run=False)
 
     command = _command(commands, "configure", "write the settings of a client to its own file, after you have agreed")
     command.add_argument("client", metavar="CLIENT", help="such as claude, codex or opencode")

@@ -41,9 +41,11 @@ def run(
         raise ConfigError(f"{client.title} is not installed, or not on your PATH. To install it: {client.install}")
     # What the gateway logs would garble the screen of the client, so it is shown afterwards.
     logged = logs.collect("WARNING")
-    ended = asyncio.run(_session(client, program, options, config, env, source, warn))
-    for line in logged:
-        warn(line)
+    try:
+        ended = asyncio.run(_session(client, program, options, config, env, source, warn))
+    finally:
+        for line in logged:
+            warn(line)
     return SIGNAL_STATUS + ended.signal if ended.signal is not None else ended.status or 0
 
 
@@ -103,11 +105,13 @@ def _settings(
     if client is None:
         return editor_settings(options.client, found)
     connection = replace(found.connection, key=KEY) if found.key_expression else found.connection
-    recipe = (client.launch if getattr(options, "dry_run", False) else client.for_shell)(connection, FOLDER)
-    notes = [*recipe.notes, *([] if found.is_running else [NOT_RUNNING])]
+    recipe = (client.launch if options.dry_run else client.for_shell)(connection, FOLDER)
+    notes = [*recipe.notes, *([] if found.is_running or options.dry_run else [NOT_RUNNING])]
+    if options.dry_run and client.traces:
+        notes.append(f"{client.title} itself writes {client.traces}.")
     lines = [*(f"# {note}" for note in notes), *(f"unset {name}" for name in conflicting(recipe, env))]
     lines += exports(proxy_exceptions(env))
-    command = (client.programs[0], *getattr(options, "arguments", ()))
+    command = (client.programs[0], *options.arguments)
     return "\n".join([*lines, script(recipe, command, found.key_expression)])
 
 

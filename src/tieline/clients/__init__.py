@@ -2,4 +2,7 @@
 
 The functions of this package compute settings. They do not read or write files, start programs or look at the
 environment.
+
+To add a client, write a module with a `Client`, enter it in `catalogue.py`, and describe it in docs/clients.md. Tests
+check that the two agree and that the recipe does not expose the key.
 """

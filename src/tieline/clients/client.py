@@ -87,6 +87,8 @@ class Place(NamedTuple):
 
     variable: str
     path: str
+    system: str = ""
+    """The only system with this place, as in `sys.platform`; empty for all systems."""
 
 
 class Setting(NamedTuple):

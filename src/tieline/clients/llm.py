@@ -22,6 +22,7 @@ def _settings(connection: Connection) -> Sequence[Setting]:
 FILE = SettingsFile(
     places=(
         Place("LLM_USER_PATH", "extra-openai-models.yaml"),
+        Place("HOME", "Library/Application Support/io.datasette.llm/extra-openai-models.yaml", system="darwin"),
         Place("XDG_CONFIG_HOME", "io.datasette.llm/extra-openai-models.yaml"),
         Place("HOME", ".config/io.datasette.llm/extra-openai-models.yaml"),
     ),

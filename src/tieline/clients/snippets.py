@@ -49,7 +49,7 @@ def client_snippet(client: Client, connection: Connection) -> Snippet:
 
 def shown_place(file: SettingsFile) -> str:
     """Return the usual path of a settings file, for users."""
-    return next(f"~/{place.path}" for place in file.places if place.variable == "HOME")
+    return next(f"~/{place.path}" for place in file.places if place.variable == "HOME" and not place.system)
 
 
 def _shell(client: Client, connection: Connection) -> str:
