@@ -74,31 +74,36 @@ class _Job:
             watchdog.guard(self._group)
             self._terminal.give_to(self._group)
             self._send(signal.SIGCONT)  # in case it used the terminal before it had it
-            threading.Thread(target=self._wait, args=[popen.pid], daemon=True).start()
-            try:
-                popen.returncode = await asyncio.shield(self._ended)
-            except BaseException:
-                self._send(signal.SIGKILL)
-                raise
-            finally:
-                self._terminal.take_back()
+            threading.Thread(target=self._wait, args=[popen], daemon=True).start()
+            await self._end()
             if self._ending is not None:
                 self._send(signal.SIGKILL)  # what the program has left behind
                 return Exit(signal=self._ending)
-            return Exit.of(popen.returncode)
+            return Exit.of(self._ended.result())
         finally:
             watchdog.dismiss()
             await exits.reaped(watchdog.process)
 
-    def _wait(self, pid: int) -> None:
+    async def _end(self) -> None:
+        """Wait for the end of the program, and take the terminal back. Kill the program if this is cancelled."""
+        try:
+            await asyncio.wait([self._ended])
+        finally:
+            if not self._ended.done():
+                self._send(signal.SIGKILL)
+                await asyncio.wait([self._ended], timeout=STOP_TIMEOUT)
+            self._terminal.take_back()
+
+    def _wait(self, popen: "subprocess.Popen[bytes]") -> None:
         """Wait in a thread until the program has exited, and report each time it is stopped."""
         while True:
-            _, status = os.waitpid(pid, os.WUNTRACED)
+            _, status = os.waitpid(popen.pid, os.WUNTRACED)
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 if os.WIFSTOPPED(status):
                     self._loop.call_soon_threadsafe(self._suspended, os.WSTOPSIG(status))
                     continue
-                self._loop.call_soon_threadsafe(self._exited, os.waitstatus_to_exitcode(status))
+                popen.returncode = os.waitstatus_to_exitcode(status)
+                self._loop.call_soon_threadsafe(self._exited, popen.returncode)
             return
 
     def _exited(self, returncode: int) -> None:
