@@ -1,6 +1,9 @@
 """`tieline configure`: the change is shown first, agreed to, and undone."""
 
 import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,6 +65,24 @@ def test_without_an_answer_nothing_is_changed(run: Run, settings: Path) -> None:
     status, _, errors = run("codex")
     assert (status, errors) == (2, "tieline: there is no terminal to ask on; add --yes to make this change\n")
     assert settings.read_text() == "# mine\nmodel = 'gpt'\n"
+
+
+def test_the_user_is_asked_on_a_terminal(run: Run, settings: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tieline", "configure", "codex", "-m", "demo/scripted"]
+    command += ["--config", str(tmp_path / "tieline.toml")]
+    for answer, status in ((b"\n", 1), (b"yes\n", 0)):
+        terminal, end = pty.openpty()
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            command, env={"HOME": str(tmp_path / "home")}, stdin=end, stdout=subprocess.DEVNULL, stderr=end
+        )
+        os.close(end)
+        shown = b""
+        while not shown.endswith(b"[y/N] "):
+            shown += os.read(terminal, 1000)
+        os.write(terminal, answer)
+        assert process.wait(30) == status
+        os.close(terminal)
+        assert ("demo/scripted" in settings.read_text()) == (status == 0)
 
 
 def test_undo_shows_what_it_would_discard(run: Run, settings: Path) -> None:

@@ -39,9 +39,7 @@ def _check(lines: Sequence[str]) -> None:
     if "\t" in "".join(line[: len(line) - len(line.lstrip())] for line in lines):
         raise UnsafeChange("it is indented with tabs")
     for number, line in enumerate(lines):
-        if line.startswith(("---", "...", "%", "{", "?", "&", "!")) and (number or line.rstrip() != "---"):
-            raise UnsafeChange(f"line {number + 1} has an unusual form")
-        if line[:1] == "[" and lines:
+        if line.startswith(("---", "...", "%", "{", "[", "?", "&", "!")) and (number or line.rstrip() != "---"):
             raise UnsafeChange(f"line {number + 1} has an unusual form")
 
 
