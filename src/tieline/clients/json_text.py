@@ -28,11 +28,18 @@ class Node(NamedTuple):
 
 
 def edit_json(text: str, settings: Sequence[Setting]) -> str:
-    """Return the text with the settings. An empty text becomes a new object. Raise UnsafeChange if it is not JSON."""
+    """Return the text with the settings. An empty text becomes a new object. Raise UnsafeChange if it is not JSON.
+
+    The result is compared with what it should mean.
+    """
     if _skip(text, 0) == len(text):
         text = f"{text}{{}}\n" if not text or text.endswith("\n") else f"{text}\n{{}}\n"
+    expected = parse_json(text)
     for setting in settings:
         text = _edit(text, setting)
+        _apply(expected, setting)
+    if parse_json(text) != expected:
+        raise UnsafeChange("its layout is unusual")
     return text
 
 
@@ -72,6 +79,21 @@ def _edit_list(text: str, node: Node, setting: Setting) -> str:
         if isinstance(item.value, dict) and item.value.get(setting.match) == setting.value[setting.match]:
             return text if item.value == setting.value else _replace(text, item, setting.value)
     return _insert(text, node, node.items, setting.value)
+
+
+def _apply(value: Any, setting: Setting) -> None:
+    """Make the change of `_edit` to the value of the text."""
+    *path, name = setting.path
+    for part in path:
+        value = value.setdefault(part, {})
+    if not setting.match:
+        value[name] = value[name] if setting.is_default and name in value else setting.value
+        return
+    items = value.setdefault(name, [])
+    wanted = setting.value[setting.match]
+    same = (place for place, item in enumerate(items) if isinstance(item, dict) and item.get(setting.match) == wanted)
+    place = next(same, len(items))
+    items[place : place + 1] = [setting.value]
 
 
 def _replace(text: str, node: Node, value: Any) -> str:
