@@ -1,8 +1,8 @@
 """Runs a program on the terminal of this process, as a shell runs a job.
 
 The program has a process group of its own, which gets the terminal: Ctrl-C, Ctrl-Z and changes of the window size reach
-the program and not this process. If standard input or output is not the terminal, the group does not get it, because
-another program in the pipeline may read from it. Then this process passes the signals on.
+the program and not this process. If standard input or output is not the terminal, the group gets it only when it uses
+it, because another program in the pipeline may do so. Until then, this process passes the signals on.
 
 When this process is asked to stop, it stops the program first. When it is killed, a watchdog ends the program.
 """
