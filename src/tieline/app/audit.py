@@ -19,6 +19,7 @@ from tieline.tools.policy import Subject, Verdict
 
 log = logging.getLogger("tieline")
 
+FILE_NAME = "audit.jsonl"
 AUDIT_LIMIT = 4 << 20
 """Size, in bytes, at which the file is rotated."""
 AUDIT_KEPT = 3
@@ -83,7 +84,7 @@ class AuditLog:
 def open_audit_log(env: Mapping[str, str]) -> AuditLog:
     """Return the audit log in the user's state folder. If there is no such folder, nothing is recorded."""
     folder = state_folder(env)
-    return AuditLog(None if folder is None else folder / "audit.jsonl", clock=time.time)
+    return AuditLog(None if folder is None else folder / FILE_NAME, clock=time.time)
 
 
 def _encodable(value: Any) -> Any:

@@ -6,6 +6,7 @@ new one is created.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import sqlite3
@@ -24,6 +25,9 @@ BUSY = 5.0
 """Seconds to wait while another gateway is writing."""
 
 T = TypeVar("T")
+
+_PROGRESS_STEPS = 10_000
+"""Number of steps of SQLite's machine, about a millisecond, between two looks at the clock."""
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS document (
@@ -194,6 +198,24 @@ class DiskStore:
 def open_store(folder: Path | None) -> MemoryStore | DiskStore:
     """Return a store in a file in `folder`, or a store in memory if `folder` is None."""
     return MemoryStore() if folder is None else DiskStore(folder)
+
+
+def damage(path: Path, *, limit: float) -> str | None:
+    """Return what is wrong with the database file at `path`, or None if it is intact. The file is not changed.
+
+    The check stops after `limit` seconds. What it has not read by then counts as intact.
+    """
+    until = time.monotonic() + limit
+    with contextlib.closing(
+        sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=limit)
+    ) as database:
+        database.set_progress_handler(lambda: time.monotonic() > until, _PROGRESS_STEPS)
+        try:
+            (result,) = database.execute("PRAGMA quick_check(1)").fetchone()
+            database.execute("SELECT count(*) FROM document WHERE shelf = ''").fetchone()
+        except sqlite3.DatabaseError as error:
+            return None if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_INTERRUPT else str(error)
+    return None if result == "ok" else str(result)
 
 
 def _execute_when_free(database: sqlite3.Connection, statement: str) -> None:

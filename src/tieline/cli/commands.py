@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tieline.app.serve import serve
     from tieline.cli.chat.command import run as chat
     from tieline.cli.configure import configure
+    from tieline.cli.doctor import run as doctor
     from tieline.cli.inbox.commands import run as inbox
     from tieline.cli.run import print_settings
     from tieline.cli.run import run as run_client
@@ -49,6 +50,7 @@ else:
     whoami = LazyImport("tieline.app.build.cursor_account", "whoami")
     chat = LazyImport("tieline.cli.chat.command", "run")
     configure = LazyImport("tieline.cli.configure", "configure")
+    doctor = LazyImport("tieline.cli.doctor", "run")
     inbox = LazyImport("tieline.cli.inbox.commands", "run")
     print_settings = LazyImport("tieline.cli.run", "print_settings")
     run_client = LazyImport("tieline.cli.run", "run")
@@ -288,6 +290,10 @@ async def _unreachable(app: "App") -> Mapping[str, str]:
         await app.aclose()
 
 
+def _doctor(options: argparse.Namespace) -> int:
+    return doctor(options, _environment(), _here(), _say)
+
+
 def _trust(options: argparse.Namespace) -> int:
     return trust(options, user_folder(_environment()), _here(), _say)
 
@@ -311,6 +317,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "agents": _agents,
     "simulate": _simulate,
     "check-config": _check,
+    "doctor": _doctor,
     "trust": _trust,
     "service": _service,
 }

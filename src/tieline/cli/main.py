@@ -127,6 +127,8 @@ def _parser() -> argparse.ArgumentParser:
     command = _command(commands, "check-config", "check the configuration and whether its upstreams answer")
     command.add_argument("file", nargs="?", type=Path, metavar="FILE", help="check only this file, and no upstreams")
 
+    _add_doctor(commands)
+
     command = _plain_command(commands, "trust", "show the settings in ./tieline.toml, and trust the file")
     command.add_argument(
         "path", nargs="?", type=Path, metavar="PATH", help="the file or its folder (default: the working directory)"
@@ -193,6 +195,21 @@ def _add_tunnel(commands: Commands) -> None:
     command.add_argument("--key-env", metavar="NAME", help="variable with the key (default: a new random key)")
     command.add_argument("--port", type=int, default=0, help="local port of the tunnel (default: any free port)")
     command.add_argument("--log", choices=LOG_LEVELS, help="log level (default warning)")
+
+
+def _add_doctor(commands: Commands) -> None:
+    command = _command(commands, "doctor", "find out what does not work, and how to fix it")
+    command.add_argument(
+        "client",
+        nargs="?",
+        metavar="CLIENT",
+        help="run this client on the demo model instead, such as claude; or cursor, with --live",
+    )
+    command.add_argument("--offline", action="store_true", help="send no requests that may cost money")
+    command.add_argument(
+        "--live", action="store_true", help="with cursor: run a turn with tools on your account, which uses it up"
+    )
+    command.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def _command(commands: Commands, name: str, text: str) -> Parser:

@@ -10,7 +10,7 @@ from tieline.app.agent_rules import AgentRules
 from tieline.app.audit import AuditLog
 from tieline.app.build.ids import new_call_id
 from tieline.app.build.tools import command_environment, protecting_rules
-from tieline.app.config import AcpSettings, Config, McpSettings, key_variables
+from tieline.app.config import Config, McpSettings, key_variables
 from tieline.app.folders import state_folder
 from tieline.app.local_host import AgentFiles, AgentTerminals
 from tieline.app.store import DiskStore
@@ -49,7 +49,7 @@ def make_acp_backend(
         agents,
         AcpBackendSettings(
             cwd=folder,
-            env=_environment(settings, env, key_variables(config)),
+            env=agent_environment(config, env),
             version=__version__,
             start_within=settings.start_timeout,
             stall_after=settings.stall_timeout,
@@ -115,8 +115,9 @@ def _bridge() -> ToolBridge:
     return ToolBridge(mint_token=lambda: secrets.token_urlsafe(24), shim=StdioShim(sys.executable))
 
 
-def _environment(settings: AcpSettings, env: Mapping[str, str], hidden: frozenset[str]) -> dict[str, str]:
-    """Return the variables of `env` that agents receive: the configured ones or, by default, all except `hidden`."""
-    if settings.environment:
-        return {name: env[name] for name in settings.environment if name in env}
+def agent_environment(config: Config, env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of `env` that agents receive: the configured ones or, by default, all except our keys."""
+    if config.acp.environment:
+        return {name: env[name] for name in config.acp.environment if name in env}
+    hidden = key_variables(config)
     return {name: value for name, value in env.items() if name not in hidden}

@@ -108,14 +108,13 @@ def describe(tokens: LoginTokens, now: float) -> str:
     claims = read_claims(tokens.access)
     names = [name for name in (claims.email, claims.subject) if name]
     account = f"{names[0]} ({names[1]})" if len(names) == 2 else "".join(names) or "unknown, the token does not say"
-    lines = [
-        f"Account:  {account}",
-        f"Login:    {_KINDS[tokens.origin]}",
-        f"Token:    {_validity(claims.expires, now)}",
-    ]
-    if tokens.is_renewable:
-        lines[-1] += "; renewed automatically"
-    return "\n".join(lines)
+    return f"Account:  {account}\nLogin:    {_KINDS[tokens.origin]}\nToken:    {describe_validity(tokens, now)}"
+
+
+def describe_validity(tokens: LoginTokens, now: float) -> str:
+    """Return a text that says when the access token expires, without anything about the account."""
+    text = _validity(read_claims(tokens.access).expires, now)
+    return f"{text}; renewed automatically" if tokens.is_renewable else text
 
 
 def _validity(expires: float | None, now: float) -> str:

@@ -122,6 +122,10 @@ class ReplayBackend:
     async def models(self) -> Sequence[ModelInfo]:
         if self._models:
             return [ModelInfo(id=model) for model in self._models]
+        return await self.listed_models()
+
+    async def listed_models(self) -> Sequence[ModelInfo]:
+        """Return the models that the upstream itself lists. Raise GatewayError if it does not."""
         return await list_models(self._upstream, self._listing)
 
     async def start(self, request: Request, host: Host | None = None) -> Run:  # noqa: ARG002 - these APIs never ask the client's side

@@ -1,0 +1,126 @@
+"""The command `tieline doctor`: prints the findings of the checks, as text or as JSON."""
+
+import argparse
+import asyncio
+import json
+import shutil
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+import msgspec
+
+from tieline import __version__
+from tieline.app import logs
+from tieline.app.doctor.doctor import Doctor
+from tieline.app.doctor.findings import Finding, Status
+from tieline.app.doctor.round_trip import MAX_TOKENS
+
+Say = Callable[[str], None]
+
+GOOD, PROBLEMS, NOT_CONFIGURED = 0, 1, 2
+"""Exit statuses. The last one says that the configuration cannot be used."""
+
+MARKS: Mapping[Status, str] = {"ok": "✓", "warning": "!", "problem": "✗", "skipped": "·"}
+PLAIN_MARKS: Mapping[Status, str] = {"ok": "+", "warning": "!", "problem": "x", "skipped": "-"}
+COLOURS: Mapping[Status, str] = {"ok": "32", "warning": "33", "problem": "31", "skipped": "2"}
+NAME_WIDTH = 18
+MAX_WIDTH = 120
+
+
+def run(options: argparse.Namespace, env: Mapping[str, str], here: Path, say: Say) -> int:
+    """Run the command with these options, and return its exit status. `say` prints a text."""
+    logs.configure("CRITICAL")  # what a check meets is in its finding
+    return _general(options, env, here, say)
+
+
+def _general(options: argparse.Namespace, env: Mapping[str, str], here: Path, say: Say) -> int:
+    doctor = Doctor(options.config, here, env, offline=options.offline)
+    printer = Printer(say, is_terminal=sys.stdout.isatty() and not env.get("NO_COLOR"), encoding=sys.stdout.encoding)
+    if doctor.billable and not options.json:
+        say(_announcement(doctor.billable))
+    findings = asyncio.run(_collect(doctor, printer.ignore if options.json else printer.show))
+    status = _exit_status(doctor, findings)
+    say(_as_json(findings, status) if options.json else f"\n{_summary(findings)}")
+    return status
+
+
+async def _collect(doctor: Doctor, show: Callable[[Finding], None]) -> list[Finding]:
+    found: list[Finding] = []
+    async with aclosing(doctor.findings()) as findings:
+        async for finding in findings:
+            show(finding)
+            found.append(finding)
+    return found
+
+
+def _exit_status(doctor: Doctor, findings: Sequence[Finding]) -> int:
+    if not doctor.is_configured:
+        return NOT_CONFIGURED
+    return PROBLEMS if any(finding.status == "problem" for finding in findings) else GOOD
+
+
+def _announcement(upstreams: Sequence[str]) -> str:
+    names = ", ".join(upstreams)
+    return (
+        f"Sending a small request with a tool to {names}. Each upstream gets at least two requests, with up to "
+        f"{MAX_TOKENS} tokens for an answer, which may cost money. `tieline doctor --offline` sends none."
+    )
+
+
+def _as_json(findings: Sequence[Finding], status: int) -> str:
+    counts = Counter(finding.status for finding in findings)
+    report = {"version": __version__, "exit_status": status, "counts": counts, "findings": findings}
+    return json.dumps(msgspec.to_builtins(report), indent=2, ensure_ascii=False)
+
+
+def _summary(findings: Sequence[Finding]) -> str:
+    counts = Counter(finding.status for finding in findings)
+    problems, warnings = counts["problem"], counts["warning"]
+    if not problems and not warnings:
+        return "No problems found."
+    parts = [
+        f"{number} {word}{'' if number == 1 else 's'}"
+        for number, word in ((problems, "problem"), (warnings, "warning"))
+    ]
+    return f"{' and '.join(part for part in parts if not part.startswith('0 '))}."
+
+
+class Printer:
+    """Prints findings as they arrive: a heading for each area, and a mark, a name and a text for each finding.
+
+    Colours are used only on a terminal. `encoding` is that of the output; not every one has the usual marks.
+    """
+
+    def __init__(self, say: Say, *, is_terminal: bool, encoding: str | None) -> None:
+        self._say = say
+        self._is_coloured = is_terminal
+        self._marks = MARKS if (encoding or "").lower().replace("-", "") == "utf8" else PLAIN_MARKS
+        self._width = min(shutil.get_terminal_size((MAX_WIDTH, 24)).columns, MAX_WIDTH)
+        self._area = ""
+
+    def show(self, finding: Finding) -> None:
+        """Print a finding."""
+        if finding.area != self._area:
+            self._say(f"{chr(10) if self._area else ''}{self._styled(finding.area, '1')}")
+            self._area = finding.area
+        mark = self._styled(self._marks[finding.status], COLOURS[finding.status])
+        indent = " " * (NAME_WIDTH + 5)
+        text = self._wrapped(finding.text, indent)
+        self._say(f"  {mark} {finding.name:<{NAME_WIDTH}} {text}")
+        if finding.fix:
+            self._say(f"{indent}{self._wrapped(f'→ {finding.fix}' if self._marks is MARKS else finding.fix, indent)}")
+
+    def ignore(self, finding: Finding) -> None:
+        """Print nothing."""
+
+    def _wrapped(self, text: str, indent: str) -> str:
+        width = max(self._width - len(indent), 40)
+        lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+        return f"\n{indent}".join(lines)
+
+    def _styled(self, text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self._is_coloured else text
