@@ -15,12 +15,16 @@ import msgspec
 
 from tieline import __version__
 from tieline.app import logs
+from tieline.app.config import ConfigError
+from tieline.app.doctor.configuration import load_checked
+from tieline.app.doctor.cursor_live import LiveReport, live_turn
 from tieline.app.doctor.doctor import Doctor
 from tieline.app.doctor.findings import Finding, Status
 from tieline.app.doctor.round_trip import MAX_TOKENS
 
 Say = Callable[[str], None]
 
+CURSOR = "cursor"
 GOOD, PROBLEMS, NOT_CONFIGURED = 0, 1, 2
 """Exit statuses. The last one says that the configuration cannot be used."""
 
@@ -34,7 +38,44 @@ MAX_WIDTH = 120
 def run(options: argparse.Namespace, env: Mapping[str, str], here: Path, say: Say) -> int:
     """Run the command with these options, and return its exit status. `say` prints a text."""
     logs.configure("CRITICAL")  # what a check meets is in its finding
+    if options.live != (options.client == CURSOR):
+        raise ConfigError("`tieline doctor cursor --live` uses your account: it needs both the name and the flag")
+    if options.live:
+        return _live(options, env, here, say)
     return _general(options, env, here, say)
+
+
+def _live(options: argparse.Namespace, env: Mapping[str, str], here: Path, say: Say) -> int:
+    loaded = load_checked(options.config, here, env)
+    if loaded.app is None:
+        raise ConfigError("the configuration cannot be used; `tieline check-config` says why")
+    asyncio.run(loaded.app.aclose())
+    if not options.json:
+        say("Running a turn with tools on your Cursor account. It counts against your plan.")
+    report = asyncio.run(live_turn(loaded.config, env, loaded.source))
+    say(_json(report) if options.json else live_text(report))
+    return PROBLEMS if report.problem else GOOD
+
+
+def live_text(report: LiveReport) -> str:
+    """Return the summary of a turn as text."""
+    if not report.requests:
+        return f"failed: {report.problem}\n{report.fix}".strip()
+    durations = ", ".join(f"{seconds:.2f}" for seconds in report.durations)
+    lines = [
+        f"{'failed' if report.problem else 'passed'}: {report.model}, {report.duration:.2f} s",
+        *([f"  problem   {report.problem}", f"  to do     {report.fix}"] if report.problem else []),
+        f"  runs      {report.runs}",
+        f"  resumes   {report.resumes}",
+        f"  requests  {report.requests} ({durations} s)",
+        f"  tools     {', '.join(report.calls) or 'none'}",
+        f"  tokens    {report.input_tokens} in, {report.cached_tokens} from the cache, {report.output_tokens} out",
+    ]
+    return "\n".join(lines)
+
+
+def _json(value: object) -> str:
+    return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False)
 
 
 def _general(options: argparse.Namespace, env: Mapping[str, str], here: Path, say: Say) -> int:
@@ -74,7 +115,7 @@ def _announcement(upstreams: Sequence[str]) -> str:
 def _as_json(findings: Sequence[Finding], status: int) -> str:
     counts = Counter(finding.status for finding in findings)
     report = {"version": __version__, "exit_status": status, "counts": counts, "findings": findings}
-    return json.dumps(msgspec.to_builtins(report), indent=2, ensure_ascii=False)
+    return _json(report)
 
 
 def _summary(findings: Sequence[Finding]) -> str:

@@ -46,13 +46,14 @@ async def _keyring() -> Finding:
 
 
 async def _cursor(settings: CursorSettings, env: Mapping[str, str], app: App | None) -> Sequence[Finding]:
-    login = await _login(settings, env)
+    login = await login_finding(settings, env)
     if login.status != "ok" or app is None:
         return [login]
     return [login, await _models(app), skipped("no request with tools was sent", LIVE, name="Cursor tools")]
 
 
-async def _login(settings: CursorSettings, env: Mapping[str, str]) -> Finding:
+async def login_finding(settings: CursorSettings, env: Mapping[str, str]) -> Finding:
+    """Return whether there is a key or a login that can be used."""
     if settings.enabled is False:
         return skipped("disabled in the configuration")
     if cursor_key(settings, env) is not None:
