@@ -12,6 +12,8 @@ Golden = Callable[[Path, bytes], None]
 
 SYSTEM = (
     "tests/web/test_page_*.py",  # Chromium
+    "tests/app/doctor/test_agents.py",  # programs: each takes a second to start
+    "tests/app/doctor/test_clients.py",
     "tests/catalogue/test_coding_agents.py",  # agents as programs: each takes a second to start
     "tests/e2e/test_acp_*.py",
     "tests/e2e/test_agents_end.py",

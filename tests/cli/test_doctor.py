@@ -95,3 +95,12 @@ async def test_a_check_that_fails_or_hangs_does_not_stop_the_others() -> None:
     assert [(one.name, one.status) for one in found] == [("1", "problem"), ("2", "problem"), ("3", "ok")]
     assert "ValueError: a bug" in found[0].text
     assert "0.01 s" in found[1].text
+
+
+def test_requests_that_may_cost_money_are_announced(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = '[upstreams.{}]\nkind = "openai"\nbase_url = "http://127.0.0.1:9/v1"\nkey_env = "{}"\n'
+    (home / "up.toml").write_text(f"[server]\nport = 0\n{table.format('keyed', 'HOME')}{table.format('keyless', 'NO')}")
+    assert main(["doctor", "--config", "up.toml"]) == 1
+    assert capsys.readouterr().out.startswith("Sending small requests with a tool to keyed: at least two")
+    assert main(["doctor", "--config", "up.toml", "--offline"]) == 1
+    assert capsys.readouterr().out.startswith("Machine\n")

@@ -1,4 +1,4 @@
-"""The models of a running gateway."""
+"""What a running gateway says about itself: its models, and any other JSON that it serves."""
 
 import asyncio
 from typing import TypeVar
@@ -41,16 +41,17 @@ class _Error(Value):
 
 async def list_models(gateway: LocalGateway) -> list[str]:
     """Return the names of all models. Raise GatewayError if the gateway does not answer."""
-    return [row.id for row in (await _get(gateway, "/v1/models", _Rows)).data]
+    return [row.id for row in (await fetch(gateway, "/v1/models", _Rows)).data]
 
 
 async def find_model(gateway: LocalGateway, name: str) -> ModelFacts:
     """Return what is known about a model. If there is none, raise a GatewayError that lists the most similar names."""
-    row = await _get(gateway, f"/v1/models/{quote(name, safe='/')}", _Row)
+    row = await fetch(gateway, f"/v1/models/{quote(name, safe='/')}", _Row)
     return ModelFacts(context=row.context_length, max_output=row.max_output_tokens)
 
 
-async def _get(gateway: LocalGateway, path: str, kind: type[T]) -> T:
+async def fetch(gateway: LocalGateway, path: str, kind: type[T]) -> T:
+    """Return the JSON at a path of the gateway. Raise GatewayError if the gateway does not answer as expected."""
     origin, prefix = Origin.parse(gateway.url)
     headers = [("authorization", f"Bearer {gateway.key}")] if gateway.key else []
     client = HttpClient()
@@ -64,6 +65,6 @@ async def _get(gateway: LocalGateway, path: str, kind: type[T]) -> T:
         return msgspec.json.decode(body, type=kind)
     except (PipeError, TimeoutError, msgspec.DecodeError, UnicodeError) as error:
         reason = str(error) or f"no answer within {TIMEOUT:g} seconds"
-        raise GatewayError("upstream", f"Cannot get the models of the gateway at {gateway.url}: {reason}.") from error
+        raise GatewayError("upstream", f"Cannot read {path} from the gateway at {gateway.url}: {reason}.") from error
     finally:
         await client.aclose()

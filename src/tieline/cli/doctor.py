@@ -4,11 +4,12 @@ import argparse
 import asyncio
 import json
 import shutil
+import signal
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -16,17 +17,21 @@ import msgspec
 from tieline import __version__
 from tieline.app import logs
 from tieline.app.config import ConfigError
+from tieline.app.doctor.clients import ClientReport, run_client_check
 from tieline.app.doctor.configuration import load_checked
 from tieline.app.doctor.cursor_live import LiveReport, live_turn
 from tieline.app.doctor.doctor import Doctor
-from tieline.app.doctor.findings import Finding, Status
+from tieline.app.doctor.findings import Finding, Status, counted
 from tieline.app.doctor.round_trip import MAX_TOKENS
+from tieline.cli.client_connection import find_client
 
 Say = Callable[[str], None]
 
 CURSOR = "cursor"
 GOOD, PROBLEMS, NOT_CONFIGURED = 0, 1, 2
 """Exit statuses. The last one says that the configuration cannot be used."""
+INTERRUPTED = 130
+"""The exit status after an interruption: checks that were not finished must not look successful."""
 
 MARKS: Mapping[Status, str] = {"ok": "✓", "warning": "!", "problem": "✗", "skipped": "·"}
 PLAIN_MARKS: Mapping[Status, str] = {"ok": "+", "warning": "!", "problem": "x", "skipped": "-"}
@@ -40,9 +45,54 @@ def run(options: argparse.Namespace, env: Mapping[str, str], here: Path, say: Sa
     logs.configure("CRITICAL")  # what a check meets is in its finding
     if options.live != (options.client == CURSOR):
         raise ConfigError("`tieline doctor cursor --live` uses your account: it needs both the name and the flag")
-    if options.live:
-        return _live(options, env, here, say)
-    return _general(options, env, here, say)
+    with _interruptible():
+        if options.live:
+            return _live(options, env, here, say)
+        if options.client is not None:
+            return _client(options, env, say)
+        return _general(options, env, here, say)
+    return INTERRUPTED
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Stop at SIGINT or SIGTERM, but not before programs have been ended and folders removed."""
+    earlier = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in earlier:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        with suppress(KeyboardInterrupt):
+            yield
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+
+
+def _client(options: argparse.Namespace, env: Mapping[str, str], say: Say) -> int:
+    client = find_client(options.client)
+    if client is None:
+        raise ConfigError(f"{options.client} is an editor: it cannot be run without a window")
+    report = asyncio.run(run_client_check(client, env))
+    say(_json(report) if options.json else client_text(report))
+    return PROBLEMS if report.problem else GOOD
+
+
+def client_text(report: ClientReport) -> str:
+    """Return the report about a client as text, with both transcripts."""
+    name = f"{report.title} {report.version}".strip()
+    lines = [f"{'failed' if report.problem else 'passed'}: {name}, {report.duration:.1f} s"]
+    lines += [f"  problem   {report.problem}", f"  to do     {report.fix}"] if report.problem else []
+    lines += [
+        f"  requests  {report.requests}",
+        f"  calls     {', '.join(report.calls) or 'none'}",
+        "",
+        "What the client printed:",
+        *(f"  | {line}" for line in report.output),
+        "",
+        "What the gateway saw:",
+        *(f"  | {line}" for line in report.traffic),
+    ]
+    return "\n".join(lines)
 
 
 def _live(options: argparse.Namespace, env: Mapping[str, str], here: Path, say: Say) -> int:
@@ -105,10 +155,9 @@ def _exit_status(doctor: Doctor, findings: Sequence[Finding]) -> int:
 
 
 def _announcement(upstreams: Sequence[str]) -> str:
-    names = ", ".join(upstreams)
     return (
-        f"Sending a small request with a tool to {names}. Each upstream gets at least two requests, with up to "
-        f"{MAX_TOKENS} tokens for an answer, which may cost money. `tieline doctor --offline` sends none."
+        f"Sending small requests with a tool to {', '.join(upstreams)}: at least two to each, with up to {MAX_TOKENS}\n"
+        "tokens for an answer. They may cost money; `tieline doctor --offline` sends none.\n"
     )
 
 
@@ -123,11 +172,8 @@ def _summary(findings: Sequence[Finding]) -> str:
     problems, warnings = counts["problem"], counts["warning"]
     if not problems and not warnings:
         return "No problems found."
-    parts = [
-        f"{number} {word}{'' if number == 1 else 's'}"
-        for number, word in ((problems, "problem"), (warnings, "warning"))
-    ]
-    return f"{' and '.join(part for part in parts if not part.startswith('0 '))}."
+    found = ((problems, "problem"), (warnings, "warning"))
+    return f"{' and '.join(counted(number, noun) for number, noun in found if number)}."
 
 
 class Printer:

@@ -207,7 +207,9 @@ def _add_doctor(commands: Commands) -> None:
     )
     command.add_argument("--offline", action="store_true", help="send no requests that may cost money")
     command.add_argument(
-        "--live", action="store_true", help="with cursor: run a turn with tools on your account, which uses it up"
+        "--live",
+        action="store_true",
+        help="with cursor: run a turn with tools on your account; it counts against your plan",
     )
     command.add_argument("--json", action="store_true", help="print the result as JSON")
 

@@ -45,17 +45,23 @@ def _launch(connection: Connection, folder: str) -> Recipe:
     )
 
 
-READ_FILE = """\
+FILE_TOOLS = """\
 def read_file(path: str) -> str:
     "Return the content of a file."
     with open(path) as file:
         return file.read()
+
+def write_file(path: str, content: str) -> str:
+    "Write a file."
+    with open(path, "w") as file:
+        file.write(content)
+    return "The file was written."
 """
-"""A tool for a prompt without a terminal: llm has no tools of its own that read files."""
+"""Tools for a prompt without a terminal: llm has no tools of its own that read and write files."""
 
 
 def _headless(prompt: str) -> Headless:
-    return Headless(arguments=("prompt", "--functions", READ_FILE, "--no-stream", prompt))
+    return Headless(arguments=("prompt", "--functions", FILE_TOOLS, "--no-stream", prompt))
 
 
 LLM = Client(

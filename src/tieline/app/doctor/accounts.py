@@ -1,15 +1,16 @@
 """Checks of the Cursor account and of the system's keyring. Nothing about the account itself is shown."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tieline.app.build.application import App
 from tieline.app.build.keys import cursor_key
 from tieline.app.config import Config, CursorSettings
-from tieline.app.doctor.findings import Check, Finding, ok, problem, skipped, warning
+from tieline.app.doctor.findings import Check, Finding, counted, ok, problem, skipped, warning
 from tieline.app.folders import user_folder
 from tieline.backends.cursor.login_store import (
     KEYRING_SERVICE,
+    Keyring,
     KeyringError,
     LoginStore,
     TimedKeyring,
@@ -26,16 +27,18 @@ LOG_IN = "Run `tieline login cursor`."
 LIVE = "Run `tieline doctor cursor --live` for a turn with tools on your account."
 
 
-def account_checks(config: Config, env: Mapping[str, str], app: App | None) -> list[Check]:
-    """Return the checks of the keyring and of the Cursor account."""
+def account_checks(
+    config: Config, env: Mapping[str, str], app: App | None, find: Callable[[], Keyring | None] = find_keyring
+) -> list[Check]:
+    """Return the checks of the keyring, which `find` returns, and of the Cursor account."""
     return [
-        Check(AREA, "keyring", _keyring),
+        Check(AREA, "keyring", lambda: _keyring(find)),
         Check(AREA, "Cursor", lambda: _cursor(config.cursor, env, app), LIMIT),
     ]
 
 
-async def _keyring() -> Finding:
-    keyring = await in_thread(find_keyring, KEYRING_LIMIT)
+async def _keyring(find: Callable[[], Keyring | None]) -> Finding:
+    keyring = await in_thread(find, KEYRING_LIMIT)
     if keyring is None:
         return skipped("none: logins are kept in a file that only you can read")
     try:
@@ -86,7 +89,7 @@ async def _models(app: App) -> Finding:
     except GatewayError as error:
         fix = LOG_IN if error.kind == "unauthorized" else "Check the network and the settings under [cursor]."
         return problem(error.message, fix, name=name)
-    return ok(f"{len(models)} models", name=name)
+    return ok(counted(len(models), "model"), name=name)
 
 
 def _quiet(_: str) -> None:

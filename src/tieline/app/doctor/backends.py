@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from tieline.app.build.application import App
 from tieline.app.build.upstreams import upstream_key
-from tieline.app.config import Config, UpstreamSettings
-from tieline.app.doctor.findings import Check, Finding, ok, problem, skipped, warning
+from tieline.app.config import DEFAULT_URLS, Config, UpstreamSettings
+from tieline.app.doctor.findings import Check, Finding, counted, ok, problem, skipped, warning
 from tieline.app.doctor.round_trip import RoundTrip
 from tieline.app.local_gateway import LocalGateway
 from tieline.app.reachability import why_unreachable
@@ -81,7 +81,7 @@ class _UpstreamProbe:
             fix = f"Start the server, or correct `upstreams.{self._name}.base_url`. Check your network and proxy."
             return [problem(reason, fix)]
         key = await self._key()
-        reached = ok(f"{upstream_key(self._name, self._settings, self._env)[1].text}: it answers")
+        reached = ok(f"{self._settings.base_url or DEFAULT_URLS[self._settings.kind]} answers")
         if key.status == "problem":
             return [reached, key]
         return [reached, key, await self._tools()]
@@ -102,7 +102,7 @@ class _UpstreamProbe:
             if error.kind in ("unauthorized", "forbidden"):
                 return problem(error.message, self._key_fix(), name=name)
             return warning(f"not checked, because it does not list its models: {error.message}", name=name)
-        text = f"{'accepted' if value else 'none needed'}; {len(self._listed)} models"
+        text = f"{'accepted' if value else 'none needed'}; {counted(len(self._listed), 'model')}"
         return self._unlisted(name) or ok(text, name=name)
 
     def _key_fix(self) -> str:

@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from tieline.app.config import AcpSettings, Config, ToolSettings, WebSettings
 from tieline.app.doctor.accounts import login_finding
 from tieline.app.doctor.round_trip import converse
-from tieline.app.doctor.traffic import GatewayRecords, short
+from tieline.app.doctor.traffic import recorded_legs, short
+from tieline.app.gateway_models import list_models
 from tieline.app.local_gateway import LocalGateway, local_gateway
 from tieline.core.watch.record import LegSummary
 from tieline.core.watch.secrets import Secrets, hide_likely, secret_values
 from tieline.model.content import ToolCall, ToolResult, Value
 from tieline.model.errors import GatewayError
-from tieline.net.client.http import HttpClient
 from tieline.tools.files import LIST_DIRECTORY, READ_FILE, WRITE_FILE
 from tieline.tools.invisible_text import visible
 from tieline.tools.toolbox import WorkspaceToolbox
@@ -74,20 +74,17 @@ async def live_turn(config: Config, env: Mapping[str, str], source: Path | None)
         tools=ToolSettings(),
         web=WebSettings(),
     )
-    client = HttpClient()
     try:
         async with asyncio.timeout(LIMIT), local_gateway(reduced, env, source=source, always_start=True) as gateway:
-            return await _turn(gateway, GatewayRecords(client, gateway), Secrets(secret_values(env)))
+            return await _turn(gateway, Secrets(secret_values(env)))
     except TimeoutError:
         return LiveReport(problem=f"the turn took longer than {LIMIT:g} s", fix="Try again, or try another model.")
     except GatewayError as error:
         return LiveReport(problem=_redacted(error.message, Secrets(secret_values(env))), fix="See docs/cursor.md.")
-    finally:
-        await client.aclose()
 
 
-async def _turn(gateway: LocalGateway, records: GatewayRecords, known: Secrets) -> LiveReport:
-    names = [name for name in await records.models() if name.startswith("cursor/")]
+async def _turn(gateway: LocalGateway, known: Secrets) -> LiveReport:
+    names = [name for name in await list_models(gateway) if name.startswith("cursor/")]
     if not names:
         return LiveReport(problem="no model of Cursor is available", fix="Check the account with `tieline whoami`.")
     model = PREFERRED if PREFERRED in names else names[0]
@@ -104,7 +101,7 @@ async def _turn(gateway: LocalGateway, records: GatewayRecords, known: Secrets) 
         except GatewayError as error:
             problem = error.message
         took = time.monotonic() - began
-    return _report(model, await records.legs(), _redacted(problem, known), took)
+    return _report(model, await recorded_legs(gateway), _redacted(problem, known), took)
 
 
 def _executor(folder: Path) -> "_Executor":

@@ -10,6 +10,7 @@ from tieline.app.config import ConfigError
 from tieline.app.doctor.accounts import account_checks
 from tieline.app.doctor.agents import agent_checks
 from tieline.app.doctor.backends import backend_checks
+from tieline.app.doctor.clients import client_checks
 from tieline.app.doctor.configuration import LoadedConfig, load_checked
 from tieline.app.doctor.findings import Check, Finding, known, problem, run_checks
 from tieline.app.doctor.machine import machine_checks
@@ -44,7 +45,10 @@ class Doctor:
     @property
     def billable(self) -> tuple[str, ...]:
         """The upstreams to which requests will be sent that may cost money."""
-        return () if self._offline or not self.is_configured else tuple(self._loaded.config.upstreams)
+        if self._offline or self._loaded.app is None:
+            return ()
+        upstreams = self._loaded.config.upstreams
+        return tuple(one.name for one in self._loaded.app.statuses if one.name in upstreams and one.is_ready)
 
     async def findings(self) -> AsyncGenerator[Finding, None]:
         """Run all checks, and yield their findings, grouped by area and without secrets."""
@@ -53,6 +57,7 @@ class Doctor:
             checks += await self._gateway_checks(stack)
             checks += account_checks(self._loaded.config, self._env, self._loaded.app)
             checks += agent_checks(self._loaded.config, self._env)
+            checks += client_checks(self._env)
             if self._loaded.app is not None:
                 stack.push_async_callback(self._loaded.app.aclose)
             findings = await stack.enter_async_context(contextlib.aclosing(run_checks(checks)))

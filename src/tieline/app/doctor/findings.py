@@ -52,6 +52,11 @@ def skipped(text: str, fix: str = "", *, name: str = "") -> Finding:
     return Finding(name=name, status="skipped", text=text, fix=fix)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as "2 models"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 class Check(NamedTuple):
     """A check, which may have several findings: each needs a name then. `run` is cancelled after `limit` seconds."""
 

@@ -1,78 +1,36 @@
 """Reads what a gateway has recorded about its requests, and turns it into a short transcript."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
-
+from tieline.app.gateway_models import fetch
 from tieline.app.local_gateway import LocalGateway
 from tieline.core.watch.record import LegSummary
 from tieline.model.content import Value
-from tieline.model.errors import GatewayError
-from tieline.net.client.http import HttpClient, Origin, PipeError, Timeouts
 
-BODY_LIMIT = 16 << 20
 MAX_LEGS = 60
 """Number of requests in a transcript. The others are only counted."""
 MAX_VALUE = 400
 """Maximum number of characters of a text, the arguments of a call, or a result."""
-
-T = TypeVar("T")
-
-_TIMEOUTS = Timeouts(connect=5, first_byte=10, idle=10)
 
 
 class _Legs(Value):
     legs: tuple[LegSummary, ...] = ()
 
 
-class _Model(Value):
-    id: str
+async def recorded_legs(gateway: LocalGateway) -> Sequence[LegSummary]:
+    """Return the recorded legs, the oldest first. Raise GatewayError if the gateway does not answer."""
+    return tuple(reversed((await fetch(gateway, "/api/traffic", _Legs)).legs))
 
 
-class _Models(Value):
-    data: tuple[_Model, ...] = ()
-
-
-class GatewayRecords:
-    """Access to the records of a gateway. Methods raise GatewayError if the gateway does not answer as expected."""
-
-    def __init__(self, client: HttpClient, gateway: LocalGateway) -> None:
-        self._client = client
-        self._gateway = gateway
-
-    async def legs(self) -> Sequence[LegSummary]:
-        """Return the recorded legs, the oldest first."""
-        return tuple(reversed((await self._get("/api/traffic", _Legs)).legs))
-
-    async def models(self) -> list[str]:
-        """Return the names of all models."""
-        return [model.id for model in (await self._get("/v1/models", _Models)).data]
-
-    async def transcript(self) -> list[str]:
-        """Return the lines of a transcript: requests, results, calls and endings. Secrets have been removed."""
-        legs = await self.legs()
-        lines: list[str] = []
-        for number, leg in enumerate(legs[:MAX_LEGS], 1):
-            lines += _lines(number, leg, await self._get(f"/api/traffic/{leg.id}", dict[str, Any]))
-        if len(legs) > MAX_LEGS:
-            lines.append(f"… and {len(legs) - MAX_LEGS} more requests")
-        return lines
-
-    async def _get(self, path: str, kind: type[T]) -> T:
-        origin, prefix = Origin.parse(self._gateway.url)
-        headers = [("authorization", f"Bearer {self._gateway.key}")] if self._gateway.key else []
-        try:
-            response = await self._client.send(origin, "GET", prefix + path, headers, timeouts=_TIMEOUTS)
-            body = await response.read(BODY_LIMIT)
-        except PipeError as error:
-            raise GatewayError("upstream", f"the gateway does not answer: {error.message}") from error
-        if response.status != 200:
-            raise GatewayError("upstream", f"the gateway answered {path} with status {response.status}")
-        try:
-            return msgspec.json.decode(body, type=kind)
-        except (msgspec.DecodeError, UnicodeError) as error:
-            raise GatewayError("upstream", f"the gateway sent an invalid response: {error}") from error
+async def transcript(gateway: LocalGateway, legs: Sequence[LegSummary]) -> list[str]:
+    """Return the lines of a transcript: requests, results, calls and endings. Secrets have been removed."""
+    lines: list[str] = []
+    for number, leg in enumerate(legs[:MAX_LEGS], 1):
+        lines += _lines(number, leg, await fetch(gateway, f"/api/traffic/{leg.id}", dict[str, Any]))
+    if len(legs) > MAX_LEGS:
+        lines.append(f"… and {len(legs) - MAX_LEGS} more requests")
+    return lines
 
 
 def _lines(number: int, leg: LegSummary, detail: dict[str, Any]) -> Iterator[str]:

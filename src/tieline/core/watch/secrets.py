@@ -38,9 +38,14 @@ class Secrets:
 _SECRET_NAME = re.compile(r"auth|key|token|secret|passw|credential|cookie|session", re.IGNORECASE)
 
 
+def is_secret_name(name: str) -> bool:
+    """Return whether the name of a header or an environment variable suggests that its value is a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
 def secret_values(settings: Mapping[str, str]) -> list[str]:
     """Return the values in `settings` (headers or environment variables) whose name or format suggests a secret."""
-    found = [value for name, value in settings.items() if _SECRET_NAME.search(name) or _LIKELY.search(value)]
+    found = [value for name, value in settings.items() if is_secret_name(name) or _LIKELY.search(value)]
     return [*found, *(word for value in found for word in value.split() if word != value)]
 
 

@@ -144,6 +144,10 @@ class Process:
             ending = f": it {self.exit}" if self.exit else ""
             raise ProcessError("ended", f"{self._name} accepts no more input{ending}")
 
+    def close_input(self) -> None:
+        """Close the program's standard input, so that it reads the end of a file there."""
+        self._stdin.close()
+
     async def chunk(self) -> bytes:
         """Wait for output. Return all output since the last call, or b"" at the end of the output."""
         while not self._chunks and not self._stdout.is_ended:
