@@ -10,11 +10,15 @@ COMPILE = $(BIN)/uv pip compile --no-config --quiet --universal --python-version
 	--no-header --no-annotate --group build $(UPGRADE)
 APT_CHROMIUM := DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install --yes --no-install-recommends chromium
 
+# The clients that `make test-clients` runs; all, if it is empty.
+CLIENTS ?=
+
 .DEFAULT_GOAL := help
-.PHONY: help run test test-system test-long check pytest chromium screenshots format bench walk dist proto lock clean
+.PHONY: help run test test-system test-clients test-long check pytest chromium screenshots format bench walk dist proto \
+	lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/run.stamp ## Install the requirements and start the gateway
 	$(BIN)/tieline serve
@@ -28,6 +32,9 @@ test: $(VENV)/dev.stamp ## Run static checks and the fast tests in parallel: run
 
 test-system: $(VENV)/dev.stamp chromium ## Run the slow tests: browser, agents as programs, large bodies
 	$(PYTEST) -m system
+
+test-clients: $(VENV)/dev.stamp ## Install real clients from npm and PyPI, and run each on the demo model
+	$(BIN)/python -m tests.real_clients $(if $(LATEST),--latest) $(CLIENTS)
 
 test-long: $(VENV)/dev.stamp ## Run the fast tests with a hundred times as many random examples
 	$(PYTEST) -m "not system" --hypothesis-profile=long
@@ -77,8 +84,8 @@ lock: $(VENV)/made.stamp ## Resolve both lock files again (UPGRADE=--upgrade tak
 		--output-file requirements/dev.lock > /dev/null
 	$(PIP) uninstall --yes uv
 
-clean: ## Remove .venv, caches and build output
-	rm -rf $(VENV) dist bench/.build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+clean: ## Remove .venv, clients, caches and build output
+	rm -rf $(VENV) .clients dist bench/.build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/made.stamp:
