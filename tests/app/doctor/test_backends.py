@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
-from tests.app.doctor.support import KEY, call, examined, lists, reads_the_word, says, upstream
+import pytest
+
+from tests.app.doctor.support import KEY, MODELS, call, examined, lists, reads_the_word, says, upstream
+from tieline.app.doctor import backends
 from tieline.sim.answers import CHAT, streamed
-from tieline.sim.model import Answer, ModelServer
+from tieline.sim.model import Answer, Hang, ModelServer
 
 
 async def test_a_good_upstream_passes_with_one_tool_round_trip(tmp_path: Path) -> None:
@@ -91,6 +94,17 @@ async def test_a_configured_model_that_the_upstream_does_not_list_is_a_warning(t
         found = await examined(tmp_path, upstream(server) + 'models = ["typo"]\n', offline=True, UP_KEY=KEY)
     assert (found["up key"].status, found["up key"].text) == ("warning", "the upstream does not list typo")
     assert "real" in found["up key"].fix
+
+
+async def test_an_upstream_that_hangs_hides_no_other_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "LIST_LIMIT", 0.1)
+    monkeypatch.setattr(backends, "TRIP_LIMIT", 0.3)
+    async with ModelServer() as server:
+        server.default(MODELS, Answer(chunks=[Hang()]))
+        server.default(CHAT, Answer(chunks=[Hang()]))
+        found = await examined(tmp_path, upstream(server) + 'models = ["m"]\n', UP_KEY=KEY)
+    assert [found[name].status for name in ("up", "up key", "up tools", "demo")] == ["ok", "warning", "problem", "ok"]
+    assert "0.3 s" in found["up tools"].text
 
 
 async def test_a_refused_request_says_why(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Checks of the demo model and of the upstreams: reachable, key accepted, and one tool round trip through a gateway."""
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 
@@ -15,8 +16,11 @@ from tieline.model.errors import GatewayError
 from tieline.model.ports import ModelInfo
 
 AREA = "Backends"
-LIMIT = 120.0
-"""Seconds for all checks of one upstream. A local model may have to be loaded first."""
+LIST_LIMIT = 10.0
+"""Seconds for the list of models."""
+TRIP_LIMIT = 90.0
+"""Seconds for a round trip. A local model may have to be loaded first."""
+LIMIT = TRIP_LIMIT + LIST_LIMIT + 10
 DEMO = "demo/scripted"
 MAX_NAMES = 5
 
@@ -97,7 +101,10 @@ class _UpstreamProbe:
         if not isinstance(backend, ReplayBackend):
             return skipped("it has no list of models", name=name)
         try:
-            self._listed = await backend.listed_models()
+            async with asyncio.timeout(LIST_LIMIT):
+                self._listed = await backend.listed_models()
+        except TimeoutError:
+            return warning(f"not checked, because the list of models took longer than {LIST_LIMIT:g} s", name=name)
         except GatewayError as error:
             if error.kind in ("unauthorized", "forbidden"):
                 return problem(error.message, self._key_fix(), name=name)
@@ -132,7 +139,11 @@ class _UpstreamProbe:
             fix = f"Name one in `upstreams.{self._name}.models`."
             return skipped("not checked, because no model is known", fix, name=name)
         try:
-            wrong = await RoundTrip().run(self._gateway, f"{self._name}/{model}")
+            async with asyncio.timeout(TRIP_LIMIT):
+                wrong = await RoundTrip().run(self._gateway, f"{self._name}/{model}")
+        except TimeoutError:
+            text = f"{model}: the round trip took longer than {TRIP_LIMIT:g} s"
+            return problem(text, "See the log of the server. If it was loading the model, try again.", name=name)
         except GatewayError as error:
             return problem(f"{model}: {error.message}", self._request_fix(error), name=name)
         return ok(f"tool round trip with {model}", name=name) if wrong is None else problem(wrong, _NO_TOOLS, name=name)
