@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from msgspec.structs import replace
 
-from tieline.demo.actions import Action, is_open_command, parse_action, repeat_action
+from tieline.demo.actions import Action, is_open_ended, parse_action, repeat_action
 from tieline.model.content import Value
 
 Cut = Literal["and", "then", "stop", "line"]
@@ -120,7 +120,7 @@ class _Planner:
         the end of its line. The action consists of the clauses from `at` up to, but not including, `end`. Return the
         extended action and its new `end`.
         """
-        is_exact = is_open_command(self._text(at, end))
+        is_exact = is_open_ended(self._text(at, end))
         while end < len(self._clauses) and not self._is_quoted(end - 1) and not self._begins(end):
             cut = self._clauses[end].cut
             longer = self._wish(at, end + 1) if cut == "and" or (is_exact and cut != "line") else None

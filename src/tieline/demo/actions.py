@@ -9,14 +9,15 @@ from msgspec.structs import replace
 from tieline.demo.phrases import unquoted
 from tieline.model.content import Value
 
-ActionKind = Literal["read", "write", "edit", "list", "grep", "glob", "shell", "tool"]
+ActionKind = Literal["read", "write", "edit", "list", "grep", "glob", "shell", "plan", "tool"]
 
 
 class Action(Value):
     """One action that the user requests.
 
-    `pattern` is the text to search for, or to replace with `new`. If the user names a tool, it is `tool`, and `words`
-    is the text from which its arguments are taken.
+    `pattern` is the text to search for, or to replace with `new`. `content` is the text to write; the text of the file
+    to edit, if it is known; or the steps of a plan. If the user names a tool, it is `tool`, and `words` is the text
+    from which its arguments are taken.
     """
 
     kind: ActionKind
@@ -107,6 +108,9 @@ _COMMAND = re.compile(
     rf"(?:(?:run|exec(?:ute)?|shell|bash|command|terminal){_A_COMMAND}\s{{0,3}}:|\$)\s*(?P<command>.+)",
     re.IGNORECASE | re.DOTALL,
 )
+_PLAN = re.compile(
+    r"(?:(?:make|create|update|set)(?: an?| the| your)? )?plan:\s*(?P<steps>.+)", re.IGNORECASE | re.DOTALL
+)
 _TOOL = re.compile(
     r"(?:(?P<verb>call|use|invoke|run|execute|try)(?: the)?(?: tool| function)? )?`?(?P<tool>[\w.:-]*\w)`?"
     r"(?P<said> tool| function)?"
@@ -133,6 +137,8 @@ def parse_action(clause: str, tools: Sequence[str]) -> Action | None:
     text = _without_preamble(clause)
     if command := _COMMAND.fullmatch(text):
         return Action(kind="shell", command=unquoted(command["command"]))
+    if plan := _PLAN.fullmatch(text):
+        return Action(kind="plan", content=unquoted(plan["steps"]))
     text = re.sub(r"(?<=[\w`\"')*/])[.?,;:]{1,4}$", "", text)
     if called := _parse_tool_call(text, tools):
         return called
@@ -144,9 +150,10 @@ def parse_action(clause: str, tools: Sequence[str]) -> Action | None:
     return _parse_topic(text, tools)
 
 
-def is_open_command(clause: str) -> bool:
-    """Return whether a clause has the form `run: …`. Such a command extends to the end of the line."""
-    return _COMMAND.match(_without_preamble(clause)) is not None
+def is_open_ended(clause: str) -> bool:
+    """Return whether a clause has the form `run: …` or `plan: …`. Such a clause extends to the end of the line."""
+    text = _without_preamble(clause)
+    return _COMMAND.match(text) is not None or _PLAN.match(text) is not None
 
 
 def repeat_action(before: Action, clause: str) -> Action | None:

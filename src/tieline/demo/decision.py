@@ -11,6 +11,7 @@ from tieline.demo.action_plan import plan_actions
 from tieline.demo.actions import Action, ActionKind
 from tieline.demo.consulting import consult
 from tieline.demo.conversation import DemoConversation, read_conversation
+from tieline.demo.patches import is_patch
 from tieline.demo.phrases import brief, commit_message, counted, listed, report, shortened, title_of, unquoted
 from tieline.demo.reply_steps import CallTool, DemoReply, Say, Step, Think
 from tieline.demo.schema_filler import FillHints, SchemaFiller
@@ -51,6 +52,7 @@ _NEEDS: dict[ActionKind, str] = {
     "grep": "`grep` or `bash`",
     "glob": "`glob` or `bash`",
     "shell": "`bash`",
+    "plan": "`update_plan`",
 }
 _EXAMPLES: tuple[tuple[Action, str], ...] = (
     (Action(kind="read", path="README.md"), "read README.md"),
@@ -104,16 +106,33 @@ class _Decision:
     # Which tools to call
 
     def _match_plan(self) -> list[list[MatchedCall]]:
-        """Return the tool calls for each requested step. Add actions without a suitable tool to `_missing`."""
-        steps = []
+        """Return the tool calls for each requested step. Add actions without a suitable tool to `_missing`.
+
+        A patch can replace only whole lines. So the files that patches change are read in a step before them.
+        """
+        steps: list[list[MatchedCall]] = []
         for actions in self._requested():
+            patched = [action for action in actions if self._is_patched(action)]
+            made = sum(map(len, steps))
+            steps += [[self._match(Action(kind="read", path=action.path))[0] for action in patched]] if patched else []
+            contents = [bare(outcome.text) for outcome in self._conversation.outcomes[made : made + len(patched)]]
+            known = dict(zip(patched, contents, strict=False))
             step = []
             for action in actions:
-                matched = match_tools(self._with_result(action), self._tools, self._conversation.directory)
+                matched = self._match(self._with_result(replace(action, content=known.get(action, action.content))))
                 step += matched
                 self._missing += [] if matched else [action]
             steps.append(step)
         return steps
+
+    def _match(self, action: Action) -> list[MatchedCall]:
+        return match_tools(action, self._tools, self._conversation.directory)
+
+    def _is_patched(self, action: Action) -> bool:
+        """Return whether an edit is made with a patch, and the client has a tool to read the file before."""
+        if action.kind != "edit" or not self._match(Action(kind="read", path=action.path)):
+            return False
+        return any(is_patch(matched.call) for matched in self._match(action))
 
     def _requested(self) -> Sequence[Sequence[Action]]:
         if self._is_about_project:

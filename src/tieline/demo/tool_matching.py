@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 
 from tieline.demo.actions import Action, find_tool
+from tieline.demo.patches import patch_call
 from tieline.demo.phrases import shortened
+from tieline.demo.plan_tool import plan_call
 from tieline.demo.reply_steps import CallTool
 from tieline.demo.schema_filler import FillHints, SchemaFiller
 from tieline.demo.tool_arguments import parse_calls
@@ -32,11 +34,18 @@ def match_tools(action: Action, tools: Sequence[ClientTool], directory: str = ""
         named = next((tool for tool in tools if tool.name == name), None)
         calls = parse_calls(named, action.words, directory) if named else []
         return [MatchedCall(call=call, phrase=phrase) for call in calls]
+    call = plan_call(action, tools) if action.kind == "plan" else _file_call(action, tools, phrase, directory)
+    return [] if call is None else [MatchedCall(call=call, phrase=phrase)]
+
+
+def _file_call(action: Action, tools: Sequence[ClientTool], phrase: str, directory: str) -> CallTool | None:
+    """Return a call for an action on files: of a tool made for it, of a tool that applies patches, or of the shell."""
     for capability, roles in _routes(action):
-        call = _call(capability, roles, tools, FillHints("", phrase=phrase, directory=directory))
+        call = patch_call(action, tools) if capability == "shell" else None
+        call = call or _call(capability, roles, tools, FillHints("", phrase=phrase, directory=directory))
         if call is not None:
-            return [MatchedCall(call=call, phrase=phrase)]
-    return []
+            return call
+    return None
 
 
 def describe(action: Action) -> str:
@@ -49,6 +58,8 @@ def describe(action: Action) -> str:
         case "grep" | "glob":
             verb = "Search for" if action.kind == "grep" else "Find"
             return f"{verb} {shortened(action.pattern)}" + (f" in {action.path}" if action.path else "")
+        case "plan":
+            return "Update the plan"
         case "tool":
             return f"Call {action.tool}"
         case _:

@@ -25,6 +25,13 @@ _SHORTENED = re.compile(r"\.\.\. ?[(\[](?:line )?truncated[^)\]\n]{0,40}[)\]]$",
 _TOTAL = re.compile(r"(?:total|of) (\d{1,9})\b")
 _FENCE = re.compile(r"`{3,}")
 
+COMMAND_HEAD = re.compile(
+    r"(?:(?:Chunk ID|Wall time|Exit code|Process exited with code|Process running with session ID"
+    r"|Original token count|Total output lines)\b[^\n]*\n+){1,8}Output:(?:\n|\Z)",
+    re.IGNORECASE,
+)
+"""Matches the lines that Codex puts before the output of a command."""
+
 
 class ShownFile(NamedTuple):
     """The content of a file, parsed from the output of a tool that adds tags, line numbers and the like."""
@@ -41,8 +48,9 @@ class ShownFile(NamedTuple):
 
 
 def bare(shown: str) -> str:
-    """Return the text of a file without the tags, heading and line numbers that a tool added."""
-    return unwrap(shown).text
+    """Return the text of a file without what a tool added: tags, a heading, line numbers, the status of a command."""
+    head = COMMAND_HEAD.match(shown)
+    return unwrap(shown[head.end() :] if head else shown).text
 
 
 def unwrap(shown: str) -> ShownFile:

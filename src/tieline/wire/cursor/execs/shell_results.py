@@ -13,7 +13,7 @@ import msgspec
 
 from tieline.wire.cursor._pb import exec_kinds_pb2 as kinds
 from tieline.wire.cursor._pb import shared_pb2 as shared
-from tieline.wire.shared.file_text import answers
+from tieline.wire.shared.file_text import COMMAND_HEAD, answers
 from tieline.wire.shared.json import decode_any
 
 CHUNK = 64 << 10
@@ -48,11 +48,6 @@ _KNOWN = frozenset(
 _SILENCE = re.compile(
     r"\s*(?:\((?:Bash completed with )?no output\)|\(empty\)|\(none\)|Tool ran without output or errors"
     r"|Command (?:executed successfully|completed) with no output\.?)\s*",
-    re.IGNORECASE,
-)
-_HEAD = re.compile(
-    r"(?:(?:Chunk ID|Wall time|Exit code|Process exited with code|Process running with session ID"
-    r"|Original token count|Total output lines)\b[^\n]*\n+){1,8}Output:(?:\n|\Z)",
     re.IGNORECASE,
 )
 _FOOT = re.compile(
@@ -141,7 +136,7 @@ def _from_json(text: str) -> ShellOutcome | None:
 
 
 def _from_labels(text: str) -> ShellOutcome | None:
-    head = _HEAD.match(text)
+    head = COMMAND_HEAD.match(text)
     if head:
         code = re.search(r"(?:exit code:?|exited with code) (-?\d{1,10})", head[0], re.IGNORECASE)
         return _with_ending(ShellOutcome(text[head.end() :], code=int(code[1]) if code else None), head[0])
