@@ -3,6 +3,9 @@
 import json
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
+from tests.cases import says
 from tests.demo.test_demo import CODEX, PATCH, STRING, after, answer, ask, calls, made, text, tool
 from tests.each import each
 from tieline.model.request import ToolSpec
@@ -121,3 +124,36 @@ def test_a_plan_and_what_follows_it_are_two_steps() -> None:
 
 def test_without_a_tool_for_plans_it_says_what_it_needs() -> None:
     assert "`update_plan`" in text(answer(ask("plan: look; test", tools=CODEX)))
+
+
+# ── Summaries ────────────────────────────────────────────────────────────────────────────────────
+
+ASKS = (
+    "You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary for another LLM.",
+    "Summarise this conversation so that it can be continued from your summary alone.",
+    "Your task is to create a detailed summary of the conversation so far.",
+)
+TASK = "run: seq 2, then run: pwd, then run: ls"
+
+
+@each("asks", ASKS)
+def test_a_task_is_continued_from_a_summary(asks: str) -> None:
+    begun = after(ask(TASK, tools=CODEX), "1\n2\n")
+    summary = text(answer(replace(begun, messages=(*begun.messages, says("user", asks)), tools=())))
+    request = ask(f"This is a summary of the earlier conversation:\n\n{summary}", tools=CODEX)
+    assert calls(answer(request)) == [("exec_command", {"cmd": "pwd"})]
+    request = after(request, "/home")
+    assert calls(answer(request)) == [("exec_command", {"cmd": "ls"})]
+    # A summary may contain another one.
+    second = text(answer(replace(request, messages=(*request.messages, says("user", asks)), tools=())))
+    assert calls(answer(ask(second, tools=CODEX))) == [("exec_command", {"cmd": "ls"})]
+    told = text(answer(after(ask(second, tools=CODEX), "a.txt")))
+    assert [word in told for word in ("1\n2", "/home", "a.txt")] == [True, True, True]
+
+
+@each("joined", [False, True])
+def test_what_the_user_says_after_a_summary_is_a_new_request(joined: bool) -> None:
+    begun = after(ask(TASK, tools=CODEX), "1\n2\n")
+    summary = text(answer(replace(begun, messages=(*begun.messages, says("user", ASKS[0])), tools=())))
+    said = [f"{summary}\n\nrun: date"] if joined else [summary, "run: date"]
+    assert calls(answer(ask(*said, tools=CODEX))) == [("exec_command", {"cmd": "date"})]

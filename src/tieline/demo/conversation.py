@@ -1,12 +1,13 @@
 """The conversation as the demo model sees it: the user's last text, and the tool results after it.
 
 The user's last text is the last text that is neither a tool result nor a note added by the client, such as a system
-reminder or a description of the environment.
+reminder or a description of the environment. A summary of an earlier part of the conversation counts as that part.
 """
 
 import re
 from collections.abc import Sequence
 
+from tieline.demo.summaries import find as find_summary
 from tieline.model.content import File, Image, Message, Text, ToolCall, ToolResult, Value
 
 _NOTE = re.compile(
@@ -63,14 +64,25 @@ def read_conversation(messages: Sequence[Message]) -> DemoConversation:
     system = "\n".join(_text(message) for message in messages if message.role == "system")
     start = _last_user_message(messages)
     asked = [part for message in messages[start : start + 1] for part in message.parts]
+    user_text = strip_client_notes(_text(messages[start])) if messages[start : start + 1] else ""
+    before: tuple[CallOutcome, ...] = ()
+    if summary := find_summary(user_text):
+        user_text = summary.rest or summary.request
+        before = () if summary.rest else tuple(CallOutcome(name=name, text=text) for name, text in summary.results)
+    rounds = _rounds(messages[start + 1 :])
     return DemoConversation(
-        user_text=strip_client_notes(_text(messages[start])) if messages[start : start + 1] else "",
-        rounds=_rounds(messages[start + 1 :]),
+        user_text=user_text,
+        rounds=(before, *rounds) if before else rounds,
         images=sum(isinstance(part, Image) for part in asked),
         files=sum(isinstance(part, File) for part in asked),
         system=system,
         directory=_directory(system, messages),
     )
+
+
+def before_last_request(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages before the user's last text."""
+    return messages[: _last_user_message(messages)]
 
 
 def strip_client_notes(text: str) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from tieline.demo import edit_formats, project_summary, script, setup_help
+from tieline.demo import edit_formats, project_summary, script, setup_help, summaries
 from tieline.demo.action_plan import plan_actions
 from tieline.demo.actions import Action, ActionKind
 from tieline.demo.consulting import consult
-from tieline.demo.conversation import DemoConversation, read_conversation
+from tieline.demo.conversation import DemoConversation, before_last_request, read_conversation
 from tieline.demo.patches import is_patch
 from tieline.demo.phrases import brief, commit_message, counted, listed, report, shortened, title_of, unquoted
 from tieline.demo.reply_steps import CallTool, DemoReply, Say, Step, Think
@@ -66,6 +66,8 @@ def decide(request: Request) -> DemoReply:
     conversation = read_conversation(request.messages)
     user_text = conversation.user_text
     system = conversation.system[:20_000]
+    if summaries.is_asked(user_text):
+        return DemoReply(steps=(Say(text=_summary(request)),))
     if not request.tools and request.output is None and _TITLE.search(f"{system}\n{user_text[:300]}"):
         return DemoReply(steps=(Say(text=title_of(user_text)),))
     if not request.tools and _COMMIT.search(system):
@@ -75,6 +77,12 @@ def decide(request: Request) -> DemoReply:
     except GatewayError as error:
         return DemoReply(ending=error.failed())
     return scripted or consult(request, conversation) or DemoReply(steps=_Decision(request, conversation).steps())
+
+
+def _summary(request: Request) -> str:
+    """Return a summary of the conversation before the request for it."""
+    before = read_conversation(before_last_request(request.messages))
+    return summaries.write(before.user_text, [(outcome.name, outcome.text) for outcome in before.outcomes])
 
 
 class _Decision:
