@@ -83,12 +83,14 @@ SPENT = {
     "a cache larger than the prompt": Spent(
         {"input_tokens": 10, "output_tokens": 2, "cache_read_tokens": 100}, Usage(output=2, cache_read=100)
     ),
-    "a cache beyond reason": Spent(
-        {"input_tokens": 4000, "output_tokens": 2, "cache_read_tokens": 3500}, Usage(input=500, output=2), context=1000
+    "the prompts of many steps": Spent(
+        {"input_tokens": 4000, "output_tokens": 2, "cache_read_tokens": 300, "cache_write_tokens": 100},
+        Usage(input=598, output=2, cache_read=300, cache_write=100),
+        context=1000,
     ),
-    "a large cache within reason": Spent(
-        {"input_tokens": 4000, "output_tokens": 2, "cache_read_tokens": 3000},
-        Usage(input=1000, output=2, cache_read=3000),
+    "the cached prompts of many steps": Spent(
+        {"input_tokens": 4000, "output_tokens": 2, "cache_read_tokens": 3500},
+        Usage(output=2, cache_read=998),
         context=1000,
     ),
     "input only": Spent({"input_tokens": 10}, Usage(input=10, output=7), counted=7),

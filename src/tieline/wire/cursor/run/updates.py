@@ -19,13 +19,6 @@ from tieline.wire.shared.http_errors import excerpt
 
 MAX_NOTES = 100
 """The maximum number of notes in a leg."""
-MAX_CACHE_RATIO = 3
-"""The maximum plausible ratio of cached tokens to the context size.
-
-The service counts the cached tokens of every step, so their sum may be many times the context size. A sum that exceeds
-this ratio is not reported.
-"""
-
 _OPEN_PART = "open"
 """The key of the part that is being written."""
 _TEXT_HEADS = [b""] * 6 + [bytes((0x0A, size - 2, 0x0A, size - 4, 0x0A, size - 6)) for size in range(6, 130)]
@@ -49,7 +42,9 @@ class UsageCounter:
     """Counts the tokens of each leg of a run.
 
     The service reports the usage of all steps of a turn together, at the end of the turn. Before that, only the
-    streamed counts of output tokens and the context size in the last checkpoint are known.
+    streamed counts of output tokens and the context size in the last checkpoint are known. The prompts of all steps
+    together may be many times the context size. Clients compact a conversation if its last prompt is too large, so no
+    leg reports a prompt that is larger than the context.
     """
 
     def __init__(self) -> None:
@@ -90,14 +85,14 @@ class UsageCounter:
         if billed is None:
             return Usage(input=max(self.context - self._counted, 0), output=self._counted)
         output = max(billed.output - self._reported_before, 0) or self._counted
+        usage = replace(billed, output=output, reasoning=min(billed.reasoning, output))
+        prompt = max(self.context - output, 0)
+        if not prompt or usage.prompt <= prompt:
+            return usage
         # Seen in transcripts/cursor/usage_beyond_reason.dialogue
-        is_plausible = not self.context or billed.cache_read <= MAX_CACHE_RATIO * self.context
-        return replace(
-            billed,
-            output=output,
-            cache_read=billed.cache_read if is_plausible else 0,
-            reasoning=min(billed.reasoning, output),
-        )
+        read = min(billed.cache_read, prompt)
+        write = min(billed.cache_write, prompt - read)
+        return replace(usage, input=prompt - read - write, cache_read=read, cache_write=write)
 
     def next_leg(self) -> None:
         """Begin the next leg. Output tokens that were reported for earlier legs are not reported again."""
