@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cases import asks, says
 from tieline.core.inbox.inbox import Inbox
@@ -13,7 +14,7 @@ from tieline.core.legs.routing import Router
 from tieline.model.content import Text, ToolCall, ToolResult
 from tieline.model.events import Batch, Event, Finished, PartEnd, PartStart, Started, StopReason
 from tieline.model.ports import Host, ModelInfo
-from tieline.model.request import Request
+from tieline.model.request import Request, ToolSpec
 from tieline.tasks import Tasks
 
 
@@ -98,7 +99,7 @@ async def make() -> AsyncGenerator[Make, None]:
 
 def ask(*more: object) -> Request:
     request = asks("go", *more)  # type: ignore[arg-type]  # messages or words
-    return Request(model="live/m", messages=request.messages)
+    return Request(model="live/m", messages=request.messages, tools=(ToolSpec(name="read"),))
 
 
 async def events_of(leg: WatchedLeg) -> list[Event]:
@@ -162,6 +163,15 @@ async def test_the_words_that_come_with_a_result_go_along(make: Make) -> None:
     gateway = make(backend)
     await events_of(await gateway.open(with_result(await first_call(gateway), "and hurry"), LegClient("test")))
     assert backend.runs[0].answered[0][1] == "and hurry"
+
+
+async def test_a_request_for_a_summary_does_not_go_to_a_run_that_would_call_tools(make: Make) -> None:
+    backend = LiveBackend()
+    gateway = make(backend)
+    request = with_result(await first_call(gateway), "Summarise this conversation.")
+    await events_of(await gateway.open(replace(request, tools=()), LegClient("test")))
+    assert (len(backend.runs), backend.runs[0].answered) == (2, [])
+    await closed(backend.runs[0])
 
 
 async def test_a_claimed_run_cannot_be_claimed_twice(make: Make) -> None:

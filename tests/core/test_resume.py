@@ -50,6 +50,7 @@ class Case:
     history: tuple[Message, ...]
     expected: ResumeDecision
     target: tuple[str, str] = field(default=("live", "m"))
+    offers_tools: bool = True
 
 
 GO = says("user", "go")
@@ -73,6 +74,16 @@ CASES = {
     "results and words": Case(
         (GO, call("call_1"), says("user", result("call_1"), "also do that"), says("user", " ", "now")),
         ResumeDecision(resume=ONE, results=(result("call_1"),), words="also do that\n\nnow"),
+    ),
+    "results and words, but no tools any more": Case(
+        (GO, call("call_1"), says("user", result("call_1")), says("user", "Summarise this conversation.")),
+        ResumeDecision(close=(ONE,)),
+        offers_tools=False,
+    ),
+    "results without tools": Case(
+        (GO, call("call_1"), says("user", result("call_1"))),
+        ResumeDecision(resume=ONE, results=(result("call_1"),)),
+        offers_tools=False,
     ),
     "results and a picture": Case(
         (GO, call("call_1"), says("user", result("call_1"), Image(media_type="image/png", data=PIXEL))),
@@ -100,4 +111,4 @@ CASES = {
 
 @each("case", CASES.values(), ids=CASES.keys())
 def test_a_request_starts_or_resumes_as_the_table_says(case: Case) -> None:
-    assert decide(case.history, *case.target, LOT) == case.expected
+    assert decide(case.history, *case.target, LOT, offers_tools=case.offers_tools) == case.expected

@@ -220,7 +220,14 @@ class Gateway:
 
     async def _resume(self, prepared: _Prepared, entry: LedgerEntry) -> OpenRun | None:
         """Resume the parked run that waits for the results in this request, if there is one."""
-        decision = decide(entry.request.messages, entry.backend, entry.model, self._parked_runs.waiting)
+        request = entry.request
+        decision = decide(
+            request.messages,
+            entry.backend,
+            entry.model,
+            self._parked_runs.waiting,
+            offers_tools=bool(request.tools) and request.tool_choice.mode != "none",
+        )
         for dropped in decision.close:
             self._parked_runs.close(dropped)
         parked = decision.resume

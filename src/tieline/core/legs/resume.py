@@ -6,10 +6,14 @@
 | all results a run waits for | the run                           | resume                                             |
 | some of them                | the run                           | resume; missing results are sent as errors         |
 | results and text            | the run                           | resume; the text is sent with the last result      |
+| results and text, no tools  | the run                           | close it, start: the client wants no more calls    |
 | results and an image        | the run                           | close it, start: `answer` takes text, but no image |
 | results                     | nothing (expired, claimed, …)     | start from the complete history                    |
 | results                     | a run of another model            | close it, start                                    |
 | user text                   | a run with calls in this history  | close it, start                                    |
+
+"No tools" means that the request offers none any more, as when a client asks for a summary of the conversation. The
+run would call the tools that it was started with.
 
 The call ids in the history identify the run. No session id is needed, and two conversations of a client are never
 confused.
@@ -38,8 +42,18 @@ class ResumeDecision(NamedTuple):
 START = ResumeDecision()
 
 
-def decide(messages: Sequence[Message], backend: str, model: str, waiting: Mapping[str, ParkedRun]) -> ResumeDecision:
-    """Decide whether a request with these messages resumes a parked run. `waiting` holds the parked runs by call id."""
+def decide(
+    messages: Sequence[Message],
+    backend: str,
+    model: str,
+    waiting: Mapping[str, ParkedRun],
+    *,
+    offers_tools: bool = True,
+) -> ResumeDecision:
+    """Decide whether a request with these messages resumes a parked run.
+
+    `waiting` holds the parked runs by call id. `offers_tools` says whether the model may call tools of the client.
+    """
     known = _known(messages, waiting)
     if not known:
         return START
@@ -48,7 +62,8 @@ def decide(messages: Sequence[Message], backend: str, model: str, waiting: Mappi
         parked = waiting.get(result.call_id)
         if parked is None:
             continue
-        if tail.is_plain and (parked.backend, parked.model) == (backend, model):
+        is_continued = tail.is_plain and (offers_tools or not tail.words)
+        if is_continued and (parked.backend, parked.model) == (backend, model):
             others = tuple(run for run in known if run is not parked)
             return ResumeDecision(parked, _complete(parked, tail.results), tail.words, others)
         break
