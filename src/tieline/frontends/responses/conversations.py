@@ -14,6 +14,7 @@ from tieline.frontends.responses.history import Context, context_of
 from tieline.frontends.responses.requests import Owners, nothing_there, page_of, path_below
 from tieline.model.content import Checkpoint
 from tieline.model.errors import BadRequest, GatewayError
+from tieline.wire.openai_responses.echo import without_credentials
 from tieline.wire.openai_responses.stored import (
     StoredConversation,
     check_items,
@@ -273,4 +274,5 @@ def _changes(body: bytes) -> _Changes:
         raise BadRequest(f"`metadata`: expected at most {MAX_METADATA} pairs", "metadata")
     if changes.items:
         check_items(changes.items)
+        changes.items = list(map(without_credentials, changes.items))
     return changes

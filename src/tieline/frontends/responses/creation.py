@@ -119,7 +119,7 @@ class ResponseCreator:
 
     def begun(self, creation: Creation, response: bytes) -> bool:
         """Store a response that has just begun. Return False if it is too large."""
-        return self._store(creation, _stored(creation, response))
+        return self._store(creation, _without_credentials(_stored(creation, response)))
 
     def finished(self, creation: Creation, response: bytes, checkpoint: Checkpoint | None) -> None:
         """Store a complete response if the client wants it stored, and add it to its conversation, if there is one.
@@ -129,7 +129,7 @@ class ResponseCreator:
         claim = creation.claim
         if not self._is_stored(creation) and claim is None:
             return
-        stored = _stored(creation, response, checkpoint)
+        stored = _without_credentials(_stored(creation, response, checkpoint))
         if self._is_stored(creation) and not self._store(creation, stored):
             log.warning("%s is too large to be stored; requests cannot continue it", stored.id)
         if claim is not None and stored.is_usable:
@@ -247,6 +247,11 @@ def _stored(creation: Creation, response: bytes, checkpoint: Checkpoint | None =
     if checkpoint is not None and creation.request.may_store and (output := stored.output()):
         stored.checkpoint = checkpoint if last_summary(output) is None else None
     return stored
+
+
+def _without_credentials(stored: StoredResponse) -> StoredResponse:
+    """Return a response whose input contains no credentials for MCP servers."""
+    return replace(stored, input=[wire.without_credentials(item) for item in stored.input])
 
 
 def context_after(creation: Creation, response: bytes, checkpoint: Checkpoint | None) -> Context:

@@ -8,7 +8,7 @@ uses `build_request` (in build*), `ResponseReader` and `read_reply` (in reader).
 from tieline.wire.openai_responses.build import build_request
 from tieline.wire.openai_responses.compaction import summary_request, wants_compaction
 from tieline.wire.openai_responses.dialect import Dialect, Options
-from tieline.wire.openai_responses.echo import echo_of, wants_encrypted
+from tieline.wire.openai_responses.echo import echo_of, wants_encrypted, without_credentials
 from tieline.wire.openai_responses.errors import read_error, render_error
 from tieline.wire.openai_responses.names import offered_tools
 from tieline.wire.openai_responses.parse import KnownItems, parse_request
@@ -40,4 +40,5 @@ __all__ = [
     "summary_request",
     "wants_compaction",
     "wants_encrypted",
+    "without_credentials",
 ]

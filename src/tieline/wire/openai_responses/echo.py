@@ -44,7 +44,7 @@ _DEFAULTS: dict[str, Any] = {
 _FUNCTION = {"description": None, "parameters": None, "strict": True}
 _SCHEMA = {"description": None, "strict": False}
 _SECRET = ("authorization", "headers")
-"""Members of MCP tools with credentials. They are not repeated, because responses are stored."""
+"""Members of MCP tools with credentials. They are neither repeated nor stored: clients send them with each request."""
 _OPTIONAL = ("prompt", "prompt_cache_retention")
 """Members that the response repeats only if the request has them."""
 
@@ -77,15 +77,25 @@ def _tools(raw: Raw) -> list[Any]:
     return [_tool(tool) for tool in _LIST.decode(raw)] if bytes(raw).startswith(b"[") else []
 
 
+def without_credentials(item: Raw) -> Raw:
+    """Return an item as it may be stored. The tools in some items, such as `additional_tools`, contain credentials."""
+    if b'"mcp"' not in bytes(item) or not bytes((members := _members(item)).get("tools", b"")).startswith(b"["):
+        return item
+    tools = [_public(tool) for tool in _LIST.decode(members["tools"])]
+    return Raw(encode({**members, "tools": tools}))
+
+
 def _tool(raw: Raw) -> Any:
     members = _members(raw)
-    match bytes(members.get("type", b"")):
-        case b'"function"':
-            return {**_FUNCTION, **members}
-        case b'"mcp"':
-            return {name: value for name, value in members.items() if name not in _SECRET}
-        case _:
-            return raw
+    return {**_FUNCTION, **members} if members.get("type") == Raw(b'"function"') else _public(raw)
+
+
+def _public(tool: Raw) -> Any:
+    """Return the tool without credentials."""
+    members = _members(tool)
+    if members.get("type") != Raw(b'"mcp"'):
+        return tool
+    return {name: value for name, value in members.items() if name not in _SECRET}
 
 
 def _text(raw: Raw) -> dict[str, Any]:
