@@ -9,7 +9,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.catalogue.serving import BACKENDS, DIALECTS, Backend, begins, says
+from tests.catalogue.serving import BACKENDS, DIALECTS, PATIENCE, Backend, begins, says
 from tests.each import each
 from tests.frontends.responses_support import Api, Socket, api, paused, play, text_of, user
 from tests.frontends.test_responses import texts
@@ -207,6 +207,47 @@ async def test_waiting_requests_count_as_memory(client: Api, socket: Socket) -> 
     await socket.answer()
     await socket.answer()
     assert budget.reserved == 0
+
+
+async def test_remembered_conversations_count_as_memory(client: Api) -> None:
+    budget = client.stand.app.asgi._bodies
+    async with client.socket() as socket, client.socket() as other:
+        first = (await socket.ask(input="x" * 5000, store=False)).response
+        assert 5_000 < budget.kept < 6_000
+        await other.ask(input="z" * 2000, store=False)
+        assert 7_000 < budget.kept < 9_000
+        pause = Pause()
+        client.stand.script("oai", paused("oai", pause))
+        await socket.send("oai", previous_response_id=first["id"], input="y" * 1000, store=False)
+        await client.stand.arrival("oai")
+        assert 6_000 < budget.reserved < 7_000, "the message, and the conversation that it continues"
+        pause.set()
+        await socket.answer()
+        assert budget.reserved == 0
+        assert 8_000 < budget.kept < 10_000
+    async with asyncio.timeout(PATIENCE):
+        while budget.kept:
+            await client.http.get("/healthz")
+
+
+async def test_conversations_that_take_up_too_much_memory_are_refused_or_forgotten(
+    client: Api, socket: Socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budget = client.stand.app.asgi._bodies
+    first = (await socket.ask(input="x" * 5000, store=False)).response
+    kept = budget.kept
+    monkeypatch.setattr(budget, "_limit", kept + 2000)
+    # The conversation is in memory once as it is remembered, and once more as a part of the request.
+    (error,) = await socket.ask(previous_response_id=first["id"], input="more", store=False)
+    assert error["status"] == 503
+    assert "hold more than" in error["error"]["message"]
+    assert (budget.reserved, budget.kept) == (0, kept)
+    # Another conversation is answered, but there is no room to remember it. The client has to send it again.
+    second = (await socket.ask(input="y" * 1500, store=False, stream_id="b")).response
+    assert second["status"] == "completed"
+    assert budget.kept == kept
+    (error,) = await socket.ask(previous_response_id=second["id"], input="more", store=False, stream_id="b")
+    assert error["error"]["code"] == "previous_response_not_found"
 
 
 # ── Mistakes ─────────────────────────────────────────────────────────────────────────────────────

@@ -30,7 +30,7 @@ TEXT = b"text/plain; charset=utf-8"
 
 MIB = 1024 * 1024
 MAX_RESERVED = 256 * MIB
-"""Maximum total size of the bodies of all requests that are being received or answered, in bytes."""
+"""Maximum total size, in bytes, of all requests in progress and of what WebSockets remember between requests."""
 TRIM_ABOVE = 32 * MIB
 """If more bytes than this were reserved at some time, free memory is returned to the system once none are reserved."""
 RETRY_AFTER = 5.0
@@ -184,13 +184,26 @@ class AsgiCycle:
 class BodyBudget:
     """Limits the total memory that all request bodies take up."""
 
-    __slots__ = ("_limit", "_peak", "_trim", "reserved")
+    __slots__ = ("_limit", "_peak", "_trim", "kept", "reserved")
 
     def __init__(self, limit: int = MAX_RESERVED, trim: Callable[[], object] | None = None) -> None:
         self._limit = limit
         self._trim = trim
         self._peak = 0
         self.reserved = 0
+        """The number of bytes of the requests in progress."""
+        self.kept = 0
+        """The number of bytes that are kept between requests."""
+
+    def keep(self, change: int) -> bool:
+        """Add `change` to the number of bytes kept between requests. Return False if they exceed the limit.
+
+        If they do, `change` does not count.
+        """
+        if change > 0 and self.reserved + self.kept + change > self._limit:
+            return False
+        self.kept += change
+        return True
 
     def reserve(self, size: int) -> None:
         """Reserve `size` bytes. Raise GatewayError if the limit is exceeded.
@@ -199,7 +212,7 @@ class BodyBudget:
         """
         self.reserved += size
         self._peak = max(self._peak, self.reserved)
-        if self.reserved > self._limit:
+        if self.reserved + self.kept > self._limit:
             raise GatewayError(
                 "overloaded",
                 f"The requests in progress hold more than {self._limit // MIB} MiB together; try again in a moment.",
@@ -395,6 +408,13 @@ class Exchange:
         """
         self.reserved += size
         self._bodies.reserve(size)
+
+    def keep(self, change: int) -> bool:
+        """Change the number of bytes that count against the budget although no request needs them now.
+
+        They are not released when the endpoint returns. Return False, and count nothing, if they exceed the budget.
+        """
+        return self._bodies.keep(change)
 
     def release(self, size: int) -> None:
         """Count fewer bytes against the budget."""

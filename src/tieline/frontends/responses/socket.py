@@ -8,7 +8,7 @@ Requests with the same `stream_id` form a *lane* and are answered one after anot
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
 from itertools import count
 
@@ -93,7 +93,7 @@ class ResponsesSocket:
                 socket,
                 self._creator,
                 profile,
-                _Memory(self._latest, next(self._numbers)),
+                _Memory(self._latest, next(self._numbers), exchange),
                 self._guard,
                 owner=self._owners.of(exchange),
                 keep_alive=self._keep_alive,
@@ -109,17 +109,29 @@ class ResponsesSocket:
 
 
 class _Memory:
-    """Remembers the last response of each lane of one connection. `latest` is a bounded cache for all connections."""
+    """Remembers the last response of each lane of one connection. `latest` is a bounded cache for all connections.
 
-    def __init__(self, latest: BoundedCache[LaneKey, RememberedResponse], connection: int) -> None:
+    What it remembers counts against the budget for all bodies.
+    """
+
+    def __init__(self, latest: BoundedCache[LaneKey, RememberedResponse], connection: int, exchange: Exchange) -> None:
         self._latest = latest
         self._connection = connection
+        self._exchange = exchange
 
     def put(self, stream_id: str | None, response_id: str, context: Context) -> None:
+        """Remember a response. If the budget is exceeded, forget it: a client then sends the whole conversation."""
+        before = self._latest.weight
         self._latest.put((self._connection, stream_id), (response_id, context), context.size)
+        if not self._exchange.keep(self._latest.weight - before):
+            log.warning("%s is not remembered: the conversations in use take up too much memory", response_id)
+            self._latest.pop((self._connection, stream_id))
+            self._exchange.keep(self._latest.weight - before)
 
     def pop(self, stream_id: str | None) -> None:
+        before = self._latest.weight
         self._latest.pop((self._connection, stream_id))
+        self._exchange.keep(self._latest.weight - before)
 
     def contexts(self, lanes: Sequence[str | None]) -> dict[str, Context]:
         """Return the remembered conversations of these lanes, by the ids of their last responses."""
@@ -236,7 +248,7 @@ class _Session:
             return
         try:
             contexts = self._memory.contexts(list(self._lanes))
-            creation = await self._creator.prepare(self._owner, message, self._profile, contexts)
+            creation = await self._prepared(message, contexts)
         except GatewayError as error:
             await self._send_error(error, lane.stream_id)
             return
@@ -255,6 +267,18 @@ class _Session:
             await sender.fail(INTERNAL_ERROR.failed())
         finally:
             self._creator.release(creation)
+            self._exchange.release(creation.context.size)
+
+    async def _prepared(self, message: bytes, contexts: Mapping[str, Context]) -> Creation:
+        """Return the request with its history, which counts against the budget for all bodies, like its body."""
+        creation = await self._creator.prepare(self._owner, message, self._profile, contexts)
+        try:
+            self._exchange.reserve(creation.context.size)
+        except GatewayError:
+            self._exchange.release(creation.context.size)
+            self._creator.release(creation)
+            raise
+        return creation
 
     def _remember(self, lane: _Lane, creation: Creation, writer: StoringWriter) -> None:
         with suppress(GatewayError):  # too large to be continued by its id
