@@ -184,7 +184,7 @@ async def test_there_is_a_limit(client: Api, monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_one_key_cannot_take_the_background_responses_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "MAX_RUNNING_OF_OWNER", 1)
+    monkeypatch.setattr(background, "MAX_RUNNING_OF_KEY", 1)
     settings = {"keys": {"other": KeySettings(key_env="OTHER")}}
     async with serving(env={"OTHER": OTHER_KEY}, settings=settings) as stand:
         client = Api(stand)

@@ -38,8 +38,9 @@ from tieline.wire.openai_responses.stored import StoredResponse, response_not_fo
 log = logging.getLogger("tieline")
 
 MAX_RUNNING = 32
-MAX_RUNNING_OF_OWNER = 8
-"""Per owner, so that one client cannot keep all others from creating background responses."""
+MAX_RUNNING_OF_KEY = 8
+"""Per key, so that one client cannot keep all others from creating background responses. Does not apply without keys:
+then all clients belong to one user."""
 MAX_DURATION = 3600.0
 """Seconds that a response may take."""
 MAX_LOG = 8 * 1024 * 1024
@@ -196,9 +197,9 @@ class BackgroundResponses:
 
     def _begun(self, creation: Creation) -> RunningResponse:
         """Register and store a response. Raise GatewayError if there are too many, or if it is too large."""
-        owned = sum(owner == creation.owner for owner, _ in self._running)
-        if owned >= MAX_RUNNING_OF_OWNER or len(self._running) >= MAX_RUNNING:
-            whose = "of this key " if owned >= MAX_RUNNING_OF_OWNER and creation.owner else ""
+        owned = sum(owner == creation.owner for owner, _ in self._running) if creation.owner else 0
+        if owned >= MAX_RUNNING_OF_KEY or len(self._running) >= MAX_RUNNING:
+            whose = "of this key " if owned >= MAX_RUNNING_OF_KEY else ""
             message = f"Too many background responses {whose}are being created; try again when some have ended."
             raise GatewayError("rate_limited", message, retry_after=10)
         self._gateway.named(creation.request)  # raises if there is no model
