@@ -9,7 +9,7 @@ import pytest
 
 from tests.catalogue.serving import Backend, begins, says, serving
 from tests.frontends.responses_support import DEMO, OTHER_KEY, Api, Reply, api, events_in, paused, text_of, user
-from tests.frontends.test_responses import texts
+from tests.frontends.test_responses import READ, texts
 from tieline.app.config import KeySettings
 from tieline.frontends.responses import background
 from tieline.sim.model import Cut, Hang, Pause
@@ -194,6 +194,22 @@ async def test_one_key_cannot_take_the_background_responses_of_all(monkeypatch: 
         assert "of this key" in reply.body["error"]["message"]
         body = {"model": DEMO, "input": "Hi", "background": True}
         assert (await client.post("/v1/responses", OTHER_KEY, **body)).status == 200
+
+
+async def test_without_keys_there_is_no_limit_for_each_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "MAX_RUNNING_OF_KEY", 1)
+    async with serving(env={"TIELINE_KEY": ""}) as stand:
+        client = Api(stand)
+        await begun(client)
+        await begun(client)
+
+
+async def test_what_is_lost_is_listed_in_the_response(client: Api) -> None:
+    client.stand.script("oai", says("oai", "Hello"))
+    begun = await client.created("oai", background=True, tools=[READ, {"type": "web_search"}], metadata={"mine": "1"})
+    final = (await client.follow(begun["id"])).response
+    assert final["metadata"] == {"mine": "1", "tieline_dropped": "metadata, tools[1]"}
+    assert (await client.get(path_of(begun))).body == final
 
 
 async def test_a_response_that_takes_too_long_fails(client: Api, monkeypatch: pytest.MonkeyPatch) -> None:

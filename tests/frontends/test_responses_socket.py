@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from tests.catalogue.serving import BACKENDS, DIALECTS, PATIENCE, Backend, begins, says
 from tests.each import each
 from tests.frontends.responses_support import Api, Socket, api, paused, play, text_of, user
-from tests.frontends.test_responses import texts
+from tests.frontends.test_responses import READ, texts
 from tieline.frontends.responses import socket as module
 from tieline.model.events import Failed
 from tieline.sim.answers import failed
@@ -248,6 +248,15 @@ async def test_conversations_that_take_up_too_much_memory_are_refused_or_forgott
     assert budget.kept == kept
     (error,) = await socket.ask(previous_response_id=second["id"], input="more", store=False, stream_id="b")
     assert error["error"]["code"] == "previous_response_not_found"
+
+
+async def test_what_is_lost_is_listed_in_the_response(client: Api, socket: Socket) -> None:
+    client.stand.script("oai", says("oai", "Hello"), says("oai", "Hello"))
+    events = await socket.ask("oai", tools=[READ, {"type": "web_search"}], metadata={"mine": "1"})
+    assert events.response["metadata"] == {"mine": "1", "tieline_dropped": "metadata, tools[1]"}
+    stored = await client.get(f"/v1/responses/{events.response['id']}")
+    assert stored.body == events.response
+    assert (await socket.ask("oai")).response["metadata"] == {}
 
 
 # ── Mistakes ─────────────────────────────────────────────────────────────────────────────────────

@@ -1,7 +1,8 @@
 """Report losses: fields and content that could not be translated between the protocols of client and upstream.
 
-Every loss is added as a note to the record of its leg, and as an item to the response header HEADER. Only the first
-loss of each kind is logged as a warning, because clients repeat the same fields in every request.
+Every loss is added as a note to the record of its leg, and as an item to the response header HEADER, or to another part
+of the answer if it has no headers of its own. Only the first loss of each kind is logged as a warning, because clients
+repeat the same fields in every request.
 """
 
 import re
@@ -37,11 +38,15 @@ class LossLog:
 
 def header(dropped: Iterable[str]) -> Headers:
     """Return the response header that lists the dropped items, or an empty tuple if there are none."""
+    text = listed(dropped)
+    return ((HEADER, text),) if text else ()
+
+
+def listed(dropped: Iterable[str]) -> str:
+    """Return the dropped items as one short line; empty if there are none."""
     items = list(dict.fromkeys(text for what in dropped if (text := _UNSAFE.sub(" ", what).strip()[:MAX_ITEM])))
-    if not items:
-        return ()
     more = [f"{len(items) - MAX_ITEMS} more"] if len(items) > MAX_ITEMS else []
-    return ((HEADER, ", ".join([*items[:MAX_ITEMS], *more])),)
+    return ", ".join([*items[:MAX_ITEMS], *more])
 
 
 def losses_in(part: Part, protocol: str) -> list[Note]:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from tieline.core.legs import losses
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.leg import INTERNAL_ERROR, LegClient
 from tieline.frontends.http import Exchange, send_events
@@ -30,6 +31,7 @@ from tieline.wire.openai_responses.frames import (
     begun_response,
     events_in,
     server_sent,
+    with_dropped,
     with_response,
     with_status,
 )
@@ -226,7 +228,11 @@ class BackgroundResponses:
                 async for batch in leg:
                     events = events_in(writer.write_all(batch))
                     if writer.response:
-                        self._finish(running, creation, writer.response, checkpoint_in(batch))
+                        response = writer.response
+                        if dropped := losses.listed(leg.dropped):  # a header would not be stored
+                            response = with_dropped(response, dropped)
+                            events[-1] = with_response(events[-1], response)
+                        self._finish(running, creation, response, checkpoint_in(batch))
                     running.add(events)
         except TimeoutError:
             self._break_off(running, creation, writer, _TOO_LONG)

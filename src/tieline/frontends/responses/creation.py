@@ -14,6 +14,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from tieline.core.history.token_estimate import estimate
+from tieline.core.legs import losses
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.leg import LegClient
 from tieline.frontends.bodies import COUNT_ABOVE, check_values
@@ -27,6 +28,7 @@ from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Batch, Event, Finished
 from tieline.model.request import Request
 from tieline.wire import openai_responses as wire
+from tieline.wire.openai_responses.frames import events_in, server_sent, with_dropped, with_response
 from tieline.wire.openai_responses.stored import (
     CreateRequest,
     StoredResponse,
@@ -272,24 +274,28 @@ class StoringWriter:
     def __init__(self, writer: wire.ResponseWriter, finished: Finish) -> None:
         self._writer = writer
         self._finished: Finish | None = finished
+        self.dropped: Sequence[str] = ()
+        """The content that could not be translated, to be listed in the response. Set this before its last batch."""
         self.checkpoint: Checkpoint | None = None
         """The upstream's state after the response, if there is any."""
-
-    @property
-    def response(self) -> bytes:
+        self.response = b""
         """The complete response as JSON; empty until the response has ended."""
-        return self._writer.response
 
     def write(self, event: Event) -> bytes:
         return self.write_all((event,))
 
     def write_all(self, batch: Batch) -> bytes:
         written = self._writer.write_all(batch)
-        finished = self._finished
-        if finished is not None and self._writer.response:
-            self._finished = None
-            self.checkpoint = checkpoint_in(batch)
-            finished(self._writer.response, self.checkpoint)
+        finished, response = self._finished, self._writer.response
+        if finished is None or not response:
+            return written
+        self._finished = None
+        if dropped := losses.listed(self.dropped):
+            response = with_dropped(response, dropped)
+            *events, last = events_in(written)
+            written = b"".join(map(server_sent, [*events, with_response(last, response)]))
+        self.response, self.checkpoint = response, checkpoint_in(batch)
+        finished(self.response, self.checkpoint)
         return written
 
     def keep_alive(self) -> bytes:

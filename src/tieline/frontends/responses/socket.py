@@ -298,6 +298,8 @@ class _Session:
             async with aclosing(await self._creator.open(creation, request, client)) as leg:
                 async for batch in leg:
                     last = batch[-1] if batch else last
+                    if isinstance(last, Finished):
+                        sender.list_dropped(leg.dropped)  # there is no header for it
                     await (sender.fail(last, batch) if isinstance(last, Failed) else sender.send(batch))
         except asyncio.CancelledError:
             sender.stop_keep_alives()
@@ -328,6 +330,10 @@ class _Sender:
         self._timer: asyncio.TimerHandle | None = None
         self._order = asyncio.Lock()
         """Held while events are sent, because two tasks may send events and the order must be preserved."""
+
+    def list_dropped(self, dropped: Sequence[str]) -> None:
+        """List content that could not be translated in the response. Call this before its last batch is sent."""
+        self._writer.dropped = dropped
 
     async def send(self, batch: Batch) -> None:
         """Send a batch of the leg."""

@@ -9,6 +9,11 @@ from tieline.model.errors import GatewayError
 from tieline.wire.openai_responses.errors import render_error
 from tieline.wire.shared.json import encode
 
+DROPPED = "tieline_dropped"
+"""The key in the `metadata` of a response under which dropped content is listed."""
+MAX_METADATA = 512
+"""Maximum length of a value in `metadata`."""
+
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -37,6 +42,14 @@ def begun_response(written: bytes) -> bytes:
 def with_response(event: bytes, response: bytes) -> bytes:
     """Return the event with its response replaced."""
     return encode({**_MEMBERS.decode(event), "response": Raw(response)})
+
+
+def with_dropped(response: bytes, dropped: str) -> bytes:
+    """Return the response with a list of the content that could not be translated in its `metadata`."""
+    members = _MEMBERS.decode(response)
+    metadata: object = msgspec.json.decode(members.get("metadata", b"null"))
+    given = metadata if isinstance(metadata, dict) else {}
+    return encode({**members, "metadata": {**given, DROPPED: dropped[:MAX_METADATA]}})
 
 
 def server_sent(event: bytes) -> bytes:
