@@ -216,6 +216,7 @@ class ClientSettings(Value, forbid_unknown_fields=True):
     arguments: Arguments | None = None
     reasoning: Literal["reasoning_content", "reasoning", "none", "think"] | None = None
     freeform: Literal["custom", "function"] | None = None
+    incomplete: Literal["incomplete", "completed"] | None = None
     activity: Literal["reasoning", "text", "hidden"] | None = None
     tools: bool | None = None
     """Whether this client may use the gateway's own tools. If None, only a named key can allow it."""

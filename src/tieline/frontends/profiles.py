@@ -14,6 +14,7 @@ from tieline.frontends.http import Exchange
 Arguments = Literal["buffered", "incremental"]
 ReasoningField = Literal["reasoning_content", "reasoning", "none", "think"]
 Freeform = Literal["custom", "function"]
+Incomplete = Literal["incomplete", "completed"]
 
 
 class Profile(NamedTuple):
@@ -28,6 +29,8 @@ class Profile(NamedTuple):
     reasoning: ReasoningField | None = None
     freeform: Freeform | None = None
     """The form in which Chat Completions clients receive calls to freeform tools."""
+    incomplete: Incomplete | None = None
+    """The status in which Responses clients receive an answer that was cut off. Some of them retry incomplete ones."""
     activity: ActivityStyle | None = None
     tools: bool | None = None
     """Whether the gateway adds its own tools to requests. If None, this depends on the client's named key."""
@@ -38,6 +41,7 @@ class Profile(NamedTuple):
             arguments=self.arguments or other.arguments,
             reasoning=self.reasoning or other.reasoning,
             freeform=self.freeform or other.freeform,
+            incomplete=self.incomplete or other.incomplete,
             activity=self.activity or other.activity,
             tools=self.tools if self.tools is not None else other.tools,
         )

@@ -336,6 +336,7 @@ def _profile(client: ClientSettings, env: Mapping[str, str], give_tools: bool) -
         arguments=client.arguments,
         reasoning=client.reasoning,
         freeform=client.freeform,
+        incomplete=client.incomplete,
         activity=client.activity,
         tools=client.tools if give_tools else None,
     )

@@ -226,6 +226,8 @@ class ResponseCreator:
             # A stored response keeps the signatures of its thinking, for the request that continues it.
             encrypted=wire.wants_encrypted(fields) or is_stored,
             arguments=profile.arguments or "incremental",
+            completes_cut=profile.incomplete == "completed",
+            keep_cut_calls=profile.incomplete != "completed",  # clients may run what a complete response contains
         )
 
 

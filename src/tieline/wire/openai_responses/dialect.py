@@ -58,6 +58,8 @@ class Options(Value):
     keep_cut_calls: bool = True
     """Whether the final response contains a call that was cut off, marked as incomplete. If not, the call is left
     out."""
+    completes_cut: bool = False
+    """Whether an answer that was cut off is written as complete, with a message that says why it ends there."""
     compaction: bool = False
     """Whether the answer is a summary of the conversation, to be written as one compaction item (see `compaction`)."""
     now: Callable[[], float] | None = None

@@ -64,6 +64,11 @@ _REFUSAL = StopReason.REFUSAL
 _NO_SUMMARY = Failed(kind="upstream", message="The model did not write a summary of the conversation.", status=502)
 _TRANSLATED = frozenset(["error", "incomplete_details", "output"])
 """Members of a response that are always written from the events, never copied from the upstream."""
+_CUT_NOTES = {
+    "max_output_tokens": "[The answer was cut off: it reached the token limit.]",
+    "content_filter": "[The answer was cut off: the model declined to continue.]",
+}
+"""Messages for clients that cannot handle incomplete responses, by the reason of the cut."""
 _ID_PART = 40
 """Maximum number of characters that an item id takes from the response id."""
 
@@ -122,7 +127,8 @@ class ResponseWriter:
         if source is not None and source.protocol == PROTOCOL and source.is_stream and source.is_exact:
             if self._copied is None and not self._head and not self._options.compaction:
                 self._copied = CopiedStream(self._options)
-            if self._copied is not None and self._copied.may_copy(batch):
+            is_shown = self._options.completes_cut and _is_cut(batch[-1] if batch else None)
+            if self._copied is not None and not is_shown and self._copied.may_copy(batch):
                 written = self._copied.copy(batch, source)
                 self.response = self._copied.response
                 return written
@@ -382,14 +388,32 @@ class ResponseWriter:
                 written = self._refuse(finished.detail or "The model declined to answer.")
         if reason is None:
             return written + self._release() + self._end_response("completed")
+        if self._options.completes_cut:
+            return written + self._note_cut(_CUT_NOTES[reason]) + self._end_response("completed")
         written += self._release("incomplete")
         return written + self._end_response("incomplete", incomplete_details={"reason": reason})
 
+    def _note_cut(self, text: str) -> bytes:
+        """Write a text about a cut: as another part of the message that was cut, or else as a message of its own."""
+        item = self._held
+        if item is None or not isinstance(item.final, Text):
+            return self._release("incomplete") + self._message(Text(text=text)) + self._release()
+        item.before = [*item.before, content_part(item.final, item.final.text)]
+        item.content_index += 1
+        item.final = part = Text(text=f"\n\n{text}")
+        place = _place(item)
+        added = self._event("response.content_part.added", {**place, "part": content_part(_NO_TEXT, "")})
+        delta = self._event("response.output_text.delta", {**place, "delta": part.text, "logprobs": []})
+        return added + delta + self._close_text(item, part) + self._release()
+
     def _refuse(self, text: str) -> bytes:
         """Write a refusal as a message, if the upstream reported it only as its stop reason."""
-        part = Text(text=text, refusal=True)
-        start = self._start(PartStart(index=0, part=Text(refusal=True)))
-        return start + self._delta(text) + self._end(PartEnd(index=0, part=part))
+        return self._message(Text(text=text, refusal=True))
+
+    def _message(self, part: Text) -> bytes:
+        """Write a message that the upstream did not send. Its last event is held."""
+        start = self._start(PartStart(index=0, part=Text(refusal=part.refusal)))
+        return start + self._delta(part.text) + self._end(PartEnd(index=0, part=part))
 
     def _finish_compaction(self) -> bytes:
         """End an answer that is a summary: write the summary as a compaction item, unless the upstream sent one."""
@@ -439,6 +463,10 @@ _WRITE: dict[type, Callable[[ResponseWriter, Any], bytes]] = {
 """The methods that write the events, except for PartDelta, which `write` handles itself because it is frequent."""
 
 
+def _is_cut(event: Event | None) -> bool:
+    return isinstance(event, Finished) and (event.reason in _MAX_TOKENS or event.reason is _REFUSAL)
+
+
 def _item_place(item: OpenItem) -> Json:
     return {"item_id": item.id, "output_index": item.index}
 
@@ -466,7 +494,8 @@ def _annotations(part: Text) -> list[Raw]:
 def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
     """Return the response body for a complete reply."""
     source = reply.source
-    is_own = source is not None and source.protocol == PROTOCOL and not source.is_stream and not options.compaction
+    is_changed = options.compaction or (options.completes_cut and _is_cut(reply.finished))
+    is_own = source is not None and source.protocol == PROTOCOL and not source.is_stream and not is_changed
     if source is not None and is_own and source.is_exact:
         return merged({"model": reply.model, **options.own}, source)
     body = _written(reply, options)
