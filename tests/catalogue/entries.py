@@ -233,5 +233,9 @@ ADDED: dict[int, str] = {
     173: "Conversations that begin with the same words share an id upstream",
     # Tools of the gateway
     174: "A client's request for a title runs tools",
+    # Upstreams and clients of Responses
+    175: "An answer without any content passes as a success",
+    176: "A request for a summary goes to a run that waits for results, and calls tools instead",
+    177: "A client repeats a request again and again because its answer was cut off",
 }
 """Failures found after the groups were numbered, by number; the table lists them last."""

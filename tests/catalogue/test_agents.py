@@ -283,6 +283,23 @@ async def test_140_a_summary_in_place_of_the_history_starts_anew(transport: Tran
         assert len(told.conversation_state.root_prompt_messages_json) == 2
 
 
+# ── 176: a request for a summary goes to a run that waits for results ────────────────────────────
+
+
+async def test_176_a_summary_is_not_asked_of_a_run_that_would_call_tools(
+    transport: Transport, dialect: Dialect
+) -> None:
+    two_calls = scripted('call: get_weather {"city": "Oslo"}', 'call: get_weather {"city": "Bergen"}', "text: Done.")
+    async with serving(transport) as stand:
+        talk = stand.talk(dialect, WEATHER)
+        await talk.say(two_calls)
+        talk.tools = []
+        answer = await talk.give("sunny", words="Summarise this conversation so that it can be continued.")
+        assert not answer.calls
+        assert "sunny" in answer.text
+        assert (stand.sim.runs, stand.app.gateway.metrics.parked) == (2, 0)
+
+
 # ── 141: a placeholder result leaks into the answer ──────────────────────────────────────────────
 
 

@@ -103,7 +103,7 @@ async def test_of_very_long_messages_the_endpoint_keeps_the_latest(client: Api) 
 
 
 async def test_the_endpoint_does_not_replace_a_conversation_by_nothing(client: Api) -> None:
-    client.stand.script("oai", gives("oai", leg()))
+    client.stand.script("oai", gives("oai", leg((Thinking(), ["Hm."]))))
     reply = await client.post("/v1/responses/compact", model="oai/test-model", input=TALK)
     assert reply.status == 502
     assert "summary" in reply.body["error"]["message"]
@@ -143,7 +143,7 @@ async def test_results_before_a_trigger_are_summarised(client: Api) -> None:
 
 @EACH_BACKEND
 async def test_a_model_without_a_summary_is_a_failure(client: Api, backend: Backend) -> None:
-    client.stand.script(backend, gives(backend, leg()), gives(backend, leg()))
+    client.stand.script(backend, gives(backend, leg((Thinking(), ["Hm."]))))
     response = (await client.stream(backend, input=[*TALK, TRIGGER])).response
     assert (response["status"], response["output"]) == ("failed", [])
     assert "summary" in response["error"]["message"]

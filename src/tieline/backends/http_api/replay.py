@@ -18,7 +18,14 @@ from msgspec.structs import replace
 from tieline.backends.http_api.other_requests import list_models
 from tieline.backends.http_api.redirects import REDIRECTS, follow
 from tieline.backends.http_api.upstream import ERROR_LIMIT, REPLY_LIMIT, Reader, Substitute, Upstream
-from tieline.backends.http_api.upstream_errors import error_response, final, is_missing, pipe_failed, web_page
+from tieline.backends.http_api.upstream_errors import (
+    empty_answer,
+    error_response,
+    final,
+    is_missing,
+    pipe_failed,
+    web_page,
+)
 from tieline.model.content import NO_META, STATE, Checkpoint, Message, Meta, Part, Text, ToolCall, ToolResult
 from tieline.model.events import (
     Batch,
@@ -30,6 +37,7 @@ from tieline.model.events import (
     PartEnd,
     PartStart,
     Started,
+    StopReason,
     Usage,
     joined,
     of_kind,
@@ -236,9 +244,27 @@ class ReplayLeg:
         while self._is_invisible(events, seen) and (more := await self._more()):
             seen = len(events)
             events = joined(events, more)
+        if self._is_empty(events):
+            return [empty_answer(upstream)]
         if headers and events and type(started := events[0]) is Started:
             events[0] = replace(started, headers=headers)
         return events
+
+    def _is_empty(self, events: list[Event]) -> bool:
+        """Return whether a complete answer has no content although the user has said something.
+
+        After tool results, an empty answer is common: the model has nothing to add. A client of the same protocol
+        receives everything that the upstream sent, which may include content that the gateway does not know.
+        """
+        if self._request.protocol == self._upstream.codec.protocol:
+            return False
+        last = events[-1] if events else None
+        if type(last) is not Finished or last.reason is not StopReason.END_TURN or last.detail:
+            return False
+        if not _INVISIBLE.issuperset(map(type, events[:-1])):
+            return False
+        messages = self._request.messages
+        return bool(messages) and not any(type(part) is ToolResult for part in messages[-1].parts)
 
     async def _beginning(self, response: HttpResponse, built: BuiltRequest) -> list[Event]:
         """Return the first events of an answer, or all of them if it is not streamed.

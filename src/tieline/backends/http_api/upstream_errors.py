@@ -9,6 +9,7 @@ from tieline.net.client.http import HttpResponse, PipeError
 from tieline.wire.shared.http_errors import excerpt
 
 UNREACHABLE = "upstream_unreachable"
+EMPTY = "upstream_empty"
 _TRANSIENT_4XX = frozenset({408, 409})
 """HTTP statuses for client errors after which a retry can succeed."""
 _MISSING_CODES = (None, "404", "405", "not_found")
@@ -65,8 +66,16 @@ def web_page(upstream: Upstream, data: bytes) -> Failed:
     return Failed(kind="upstream", status=502, code="upstream_not_an_api", message=message, headers=(NOT_RETRYABLE,))
 
 
+def empty_answer(upstream: Upstream) -> Failed:
+    """Return the failure to report for an answer without any content."""
+    return Failed(kind="upstream", status=502, code=EMPTY, message=f"Upstream `{upstream.name}` sent an empty answer.")
+
+
 def final(failed: Failed) -> Failed:
-    """Return the failure to report after the last attempt. If the upstream is unreachable, clients must not retry."""
-    if failed.code != UNREACHABLE:
+    """Return the failure to report after the last attempt.
+
+    If the upstream is unreachable or sends only empty answers, clients must not retry.
+    """
+    if failed.code not in (UNREACHABLE, EMPTY):
         return failed
     return replace(failed, headers=(*failed.headers, NOT_RETRYABLE))

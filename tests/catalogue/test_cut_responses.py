@@ -1,4 +1,4 @@
-"""Answers that were cut off, for clients that repeat a request after an incomplete response."""
+"""Answers that were cut off (catalogue 177), for clients that repeat a request after an incomplete response."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -56,7 +56,7 @@ async def answered(client: Api, backend: Backend, stream: bool, **body: Any) -> 
 
 @PER_BACKEND
 @STREAMED_OR_WHOLE
-async def test_a_text_at_the_token_limit_is_complete_and_says_why_it_ends(
+async def test_177_a_text_at_the_token_limit_is_complete_and_says_why_it_ends(
     client: Api, backend: Backend, stream: bool
 ) -> None:
     client.stand.script(backend, cut(backend, (Text(), ["Half"]), reason=StopReason.MAX_TOKENS))
@@ -67,7 +67,7 @@ async def test_a_text_at_the_token_limit_is_complete_and_says_why_it_ends(
 
 
 @PER_BACKEND
-async def test_a_text_that_a_filter_ends_is_complete_and_says_why_it_ends(client: Api, backend: Backend) -> None:
+async def test_177_a_text_that_a_filter_ends_is_complete_and_says_why_it_ends(client: Api, backend: Backend) -> None:
     client.stand.script(backend, cut(backend, (Text(), ["Half"]), reason=StopReason.REFUSAL))
     response = await answered(client, backend, stream=True)
     assert response["status"] == "completed"
@@ -75,7 +75,7 @@ async def test_a_text_that_a_filter_ends_is_complete_and_says_why_it_ends(client
 
 
 @PER_BACKEND
-async def test_a_call_at_the_token_limit_is_not_in_a_complete_response(client: Api, backend: Backend) -> None:
+async def test_177_a_call_at_the_token_limit_is_not_in_a_complete_response(client: Api, backend: Backend) -> None:
     parts = (Text(), ["I read."]), (CUT_CALL, ['{"path": "a'])
     client.stand.script(backend, cut(backend, *parts, reason=StopReason.MAX_TOKENS))
     events = await client.stream(backend, tools=[READ])
@@ -84,13 +84,13 @@ async def test_a_call_at_the_token_limit_is_not_in_a_complete_response(client: A
     assert [item["type"] for item in events.done] == ["message", "message"]
 
 
-async def test_an_answer_that_is_not_cut_has_no_such_message(client: Api) -> None:
+async def test_177_an_answer_that_is_not_cut_has_no_such_message(client: Api) -> None:
     client.stand.script("res", cut("res", (Text(), ["All"]), reason=StopReason.END_TURN))
     assert texts(await answered(client, "res", stream=True)) == ["All"]
 
 
 @PER_BACKEND
-async def test_other_clients_receive_an_incomplete_response(client: Api, backend: Backend) -> None:
+async def test_177_other_clients_receive_an_incomplete_response(client: Api, backend: Backend) -> None:
     client.stand.http.headers["user-agent"] = "other/1"
     client.stand.script(backend, cut(backend, (Text(), ["Half"]), reason=StopReason.MAX_TOKENS))
     response = (await client.stream(backend)).response
