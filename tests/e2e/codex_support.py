@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cases import leg
-from tests.catalogue.serving import DIALECTS, KEY, MODEL, PATIENCE, Backend, Stand
+from tests.catalogue.serving import DIALECTS, KEY, PATIENCE, Backend
 from tieline.model.content import Part, Text, ToolCall
 from tieline.model.events import Event, StopReason, Usage
 from tieline.sim.answers import streamed, whole
@@ -55,13 +55,13 @@ class Finished:
 
 
 class Codex:
-    """Runs `codex exec` in a folder of its own."""
+    """Runs `codex exec` in a folder of its own, with the gateway at `url`."""
 
-    def __init__(self, stand: Stand, folder: Path, backend: Backend) -> None:
+    def __init__(self, url: str, folder: Path, model: str) -> None:
         self.folder = folder / "work"
-        self._home = folder / "home"
-        self._url = stand.url
-        self._model = f"{backend}/{MODEL}"
+        self._home = folder / "codex_home"
+        self._url = url
+        self._model = model
         self.folder.mkdir()
         (self._home / ".codex").mkdir(parents=True)
         self._server = folder / "mcp_server.py"
@@ -74,7 +74,7 @@ class Codex:
         process = await asyncio.create_subprocess_exec(
             *(CODEX, "exec", "--skip-git-repo-check", *arguments),
             cwd=self.folder,
-            env={**os.environ, "HOME": str(self._home), "TIELINE_API_KEY": KEY, "RUST_LOG": "error"},
+            env={**os.environ, "HOME": str(self._home), "RUST_LOG": "error"},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -101,7 +101,6 @@ class Codex:
         table = {
             "name": provider,
             "base_url": f"{self._url}/v1",
-            "env_key": "TIELINE_API_KEY",
             "wire_api": "responses",
             "supports_websockets": websocket,
             "request_max_retries": 0,
@@ -112,6 +111,9 @@ class Codex:
             [
                 _toml(top),
                 "[model_providers.tieline]\n" + _toml(table),
+                # Only with a command for the key does Codex read the list of models, and offer apply_patch.
+                "[model_providers.tieline.auth]\n" + _toml({"command": "echo", "args": [KEY]}),
+                "[tools.update_plan]\nenabled = true\n",
                 "[mcp_servers.tiny]\n" + _toml(server),
                 "[analytics]\nenabled = false\n",
             ]
@@ -145,6 +147,14 @@ def _answer(backend: Backend, events: Sequence[Event], tokens: int) -> Callable[
     *rest, last = (event for event in events if not isinstance(event, Usage))
     counted = [*rest, Usage(input=tokens, output=10), last]
     return lambda request: streamed(dialect, counted) if request.json.get("stream") else whole(dialect, counted)
+
+
+def patches(backend: Backend, patch: str) -> Callable[[Received], Answer]:
+    """A call of Codex's freeform tool `apply_patch`, which is a function for most upstreams."""
+    if backend != "res":
+        return calls(backend, ("apply_patch", {"input": patch}))
+    call = ToolCall(id="call_patch", name="apply_patch", freeform=True)
+    return _answer(backend, leg((call, [patch]), reason=StopReason.TOOL_USE), 1000)
 
 
 def shell(command: str) -> tuple[str, dict[str, Any]]:

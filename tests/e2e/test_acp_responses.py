@@ -55,6 +55,15 @@ async def test_a_tool_of_the_client_is_called_within_the_turn(stand: Stand, stre
     assert stand.app.gateway.metrics.parked == 0
 
 
+@STREAMED_OR_WHOLE
+async def test_r18_a_turn_without_a_word_is_complete(stand: Stand, stream: bool) -> None:
+    # A failure would make the client ask again, and the agent do its work again.
+    response = await ask(stand, stream, input="usage")
+    assert (response.status, response.output) == ("completed", [])
+    assert response.usage is not None
+    assert response.usage.total_tokens == 42
+
+
 async def test_several_tools_at_once_are_answered_together(stand: Stand) -> None:
     with stand.unhurried():
         first = await ask(stand, True, input='call look_up {"word":"a"} ; look_up {"word":"b"}', tools=TOOLS)

@@ -261,6 +261,14 @@ class Doing:
     async def do_usage(self, words: str) -> None:
         self.usage = {"usage": {"inputTokens": 30, "outputTokens": 12, "totalTokens": 42}}
 
+    async def do_Summarise(self, words: str) -> None:  # noqa: N802 - a verb of the gateway
+        """Answer the gateway's request for a summary."""
+        await self.say("Summary by the agent.")
+
+    async def do_You(self, words: str) -> None:  # noqa: N802 - a verb of Codex
+        """Answer Codex' own request for a summary: You are performing a context checkpoint compaction."""
+        await self.say("Summary by the agent.")
+
     async def do_stop(self, words: str) -> str:
         return words
 
