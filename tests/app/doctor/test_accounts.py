@@ -8,7 +8,8 @@ from tests.backends.cursor_logins import jwt
 from tieline.app.config import Config
 from tieline.app.doctor.accounts import account_checks
 from tieline.app.doctor.findings import Finding, run_checks
-from tieline.backends.cursor.login_store import Keyring, LoginStore, no_keyring
+from tieline.backends.credentials import Keyring, no_keyring
+from tieline.backends.cursor.login_store import LoginStore
 from tieline.backends.cursor.tokens import LoginTokens
 
 EMAIL = "jane.doe@example.com"

@@ -8,15 +8,15 @@ from tieline.app.build.keys import cursor_key
 from tieline.app.config import Config, CursorSettings
 from tieline.app.doctor.findings import Check, Finding, counted, ok, problem, skipped, warning
 from tieline.app.folders import user_folder
-from tieline.backends.cursor.login_store import (
+from tieline.backends.credentials import (
     KEYRING_SERVICE,
     Keyring,
     KeyringError,
-    LoginStore,
     TimedKeyring,
     find_keyring,
     in_thread,
 )
+from tieline.backends.cursor.login_store import LoginStore
 from tieline.backends.cursor.tokens import LoginTokens, describe_validity, expiry
 from tieline.model.errors import GatewayError
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from tieline.backends.cursor.login_store import in_thread
+from tieline.backends.credentials import in_thread
 from tieline.model.content import Value
 from tieline.model.errors import GatewayError
 from tieline.tasks import Tasks

@@ -105,10 +105,10 @@ def _processes() -> Finding:
 
 
 def _other_users() -> Finding:
-    if socket_owner.IS_KNOWN_HERE:
+    if socket_owner.owner_lookup() is not None:
         return ok("a gateway without a key serves only you and root")
-    text = "this system does not reveal who opened a connection: every user of this machine can use the gateway"
-    return warning(text, "If there are other users, set TIELINE_KEY.")
+    text = "this system does not reveal who opened a connection, so a gateway without a key refuses all requests"
+    return warning(text, "Set TIELINE_KEY.")
 
 
 def _ripgrep(env: Mapping[str, str]) -> Finding:

@@ -82,7 +82,9 @@ async def converse(
     settings = UpstreamSettings(
         kind="openai", base_url=f"{gateway.url}/v1", retries=0, first_byte_timeout=SILENCE, idle_timeout=SILENCE
     )
-    backend = upstream_backend("gateway", settings, gateway.key, client, leg_ids(), conversation_cache())
+    backend = upstream_backend(
+        "gateway", settings, gateway.key, client=client, new_leg_id=leg_ids(), conversations=conversation_cache()
+    )
     request = Request(
         model=model,
         messages=(Message(role="user", parts=(Text(text=prompt),)),),
