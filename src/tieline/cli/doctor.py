@@ -16,13 +16,13 @@ import msgspec
 
 from tieline import __version__
 from tieline.app import logs
+from tieline.app.build.round_trip import MAX_TOKENS
 from tieline.app.config import ConfigError
 from tieline.app.doctor.clients import ClientReport, run_client_check
 from tieline.app.doctor.configuration import load_checked
 from tieline.app.doctor.cursor_live import LiveReport, live_turn
 from tieline.app.doctor.doctor import Doctor
 from tieline.app.doctor.findings import Finding, Status, counted
-from tieline.app.doctor.round_trip import MAX_TOKENS
 from tieline.cli.client_connection import find_client
 
 Say = Callable[[str], None]

@@ -21,7 +21,7 @@ async def test_a_good_upstream_passes_with_one_tool_round_trip(tmp_path: Path) -
     assert found["up key"].text == "accepted; 3 models"
     assert found["up tools"].text == "tool round trip with big-model-mini"
     assert len(sent) == 2
-    assert {body["max_tokens"] for body in sent} == {1024}
+    assert {body["max_tokens"] for body in sent} == {2048}
 
 
 async def test_offline_sends_the_upstream_nothing_that_costs_money(tmp_path: Path) -> None:

@@ -4,17 +4,13 @@ The tool call is a real request to one model, which may cost a fraction of a cen
 """
 
 import asyncio
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from tieline.app.build.round_trip import RoundTrip, choose_test_model
 from tieline.app.config import UpstreamSettings
 from tieline.app.reachability import why_unreachable
-from tieline.model.assemble import fold
-from tieline.model.content import Message, Text, ToolCall, ToolResult
 from tieline.model.errors import GatewayError
-from tieline.model.events import Event, Reply
-from tieline.model.ports import Backend, Host, Run
-from tieline.model.request import Request, Sampling, ToolSpec
+from tieline.model.ports import Backend, Host
 from tieline.net.client.http import HttpClient
 from tieline.web.setup_info import StepName, StepState, TestStep, UpstreamTest
 
@@ -23,25 +19,6 @@ TIMEOUT = 90.0
 LIST_TIMEOUT = 15.0
 """Time limit for the list of models, in seconds."""
 MAX_MODELS = 2000
-MAX_TOKENS = 2048
-"""Enough for a model that thinks before it calls the tool."""
-WORD = "tieline-7391"
-TOOL = ToolSpec(
-    name="read_code_word",
-    description="Return today's code word.",
-    schema=b'{"type":"object","properties":{"language":{"type":"string","description":"en"}},"required":["language"]}',
-)
-QUESTION = (
-    "Call the tool read_code_word with the language `en`. Then answer with the code word it returns, nothing else."
-)
-
-_NO_CHAT = re.compile(
-    r"embed|whisper|tts|dall-e|image|audio|moderation|realtime|transcri|rerank|sora|guard|ocr|speech|veo|imagen|"
-    r"babbage|davinci|instruct",
-    re.IGNORECASE,
-)
-"""Matches names of models that do not chat or do not call tools."""
-_SMALL = re.compile(r"haiku|mini|flash|nano|small|lite|\b[1-9]b\b", re.IGNORECASE)
 
 
 class UpstreamTester:
@@ -76,7 +53,7 @@ class UpstreamTester:
         self._add("reach", "ok", f"{settings.base_url} answers.")
         if not await self._list():
             return
-        self._model = model or choose_model(self._models)
+        self._model = model or choose_test_model(self._models)
         if not self._model:
             self._add("tools", "warning", "Not tested: enter the name of a model, and test again.")
             return
@@ -106,56 +83,15 @@ class UpstreamTester:
         return True
 
     async def _call_tool(self) -> None:
-        request = Request(
-            model=self._model,
-            messages=(Message(role="user", parts=(Text(text=QUESTION),)),),
-            tools=(TOOL,),
-            sampling=Sampling(max_tokens=MAX_TOKENS),
-            stream=True,
-        )
         try:
-            run = await self._backend.start(request, self._host)
-            try:
-                await self._round_trip(run)
-            finally:
-                await run.aclose()
+            outcome, text = await RoundTrip().run(self._backend, self._host, self._model)
         except GatewayError as error:
             step: StepName = "key" if error.kind in ("unauthorized", "forbidden") else "tools"
             self._add(step, "failed", self._hide(error.message))
-
-    async def _round_trip(self, run: Run) -> None:
-        reply = await _reply(run)
+            return
         if self._has_key:
             self._add("key", "ok", "The key is accepted.")
-        calls = [part for part in reply.parts if isinstance(part, ToolCall)]
-        if not calls:
-            text = f"{self._model} answers, but did not call the tool it was asked to call. It may not support tools."
-            self._add("tools", "warning", text)
-            return
-        result = (Text(text=WORD),)
-        await run.answer([ToolResult(call_id=call.id, content=result) for call in calls])
-        said = "".join(part.text for part in (await _reply(run)).parts if isinstance(part, Text))
-        if WORD in said:
-            self._add("tools", "ok", f"{self._model} called a tool and used its result.")
-        else:
-            self._add("tools", "warning", f"{self._model} called a tool, but did not repeat its result.")
+        self._add("tools", "ok" if outcome == "ok" else "warning", self._hide(text))
 
     def _add(self, step: StepName, state: StepState, text: str) -> None:
         self._steps.append(TestStep(id=step, state=state, text=text))
-
-
-def choose_model(models: Sequence[str]) -> str:
-    """Return a model for a small test: preferably a small one that chats; empty if there is none."""
-    chatting = [model for model in models if not _NO_CHAT.search(model)] or list(models)
-    return next((model for model in chatting if _SMALL.search(model)), chatting[0] if chatting else "")
-
-
-async def _reply(run: Run) -> Reply:
-    """Return the reply in the next leg of a run. Raise GatewayError if the leg fails."""
-    leg, events = run.leg(), list[Event]()
-    try:
-        async for batch in leg:
-            events.extend(batch)
-    finally:
-        await leg.aclose()
-    return fold(events)

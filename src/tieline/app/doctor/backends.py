@@ -1,14 +1,14 @@
 """Checks of the demo model and of the upstreams: reachable, key accepted, and one tool round trip through a gateway."""
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 
 from tieline.app.build.application import App
+from tieline.app.build.round_trip import choose_test_model
 from tieline.app.build.upstreams import upstream_key
 from tieline.app.config import DEFAULT_URLS, Config, UpstreamSettings
 from tieline.app.doctor.findings import Check, Finding, counted, ok, problem, skipped, warning
-from tieline.app.doctor.round_trip import RoundTrip
+from tieline.app.doctor.round_trip import round_trip
 from tieline.app.local_gateway import LocalGateway
 from tieline.app.reachability import why_unreachable
 from tieline.backends.http_api.replay import ReplayBackend
@@ -24,11 +24,6 @@ LIMIT = TRIP_LIMIT + LIST_LIMIT + 10
 DEMO = "demo/scripted"
 MAX_NAMES = 5
 
-_CHEAP = re.compile(r"nano|mini|haiku|flash|lite|small|tiny", re.IGNORECASE)
-_NOT_CHAT = re.compile(
-    r"embed|whisper|tts|audio|realtime|image|dall-e|moderation|transcribe|rerank|search|ocr|sora|video|instruct-0|davinci|babbage",
-    re.IGNORECASE,
-)
 _NO_TOOLS = (
     "Use a model that supports tools, and enable them in the server (in vLLM: `--enable-auto-tool-choice` and a tool "
     'parser). If the call is in the text of the answer, set `repairs = ["text_calls"]`.'
@@ -52,8 +47,8 @@ def backend_checks(
 async def _demo(gateway: LocalGateway | None) -> Finding:
     if gateway is None:
         return skipped("not checked, because no gateway could be started")
-    wrong = await RoundTrip().run(gateway, DEMO)
-    return ok("tool round trip") if wrong is None else problem(wrong, "This is a bug in Tieline.")
+    outcome, text = await round_trip(gateway, DEMO)
+    return ok("tool round trip") if outcome == "ok" else problem(text, "This is a bug in Tieline.")
 
 
 class _UpstreamProbe:
@@ -140,13 +135,15 @@ class _UpstreamProbe:
             return skipped("not checked, because no model is known", fix, name=name)
         try:
             async with asyncio.timeout(TRIP_LIMIT):
-                wrong = await RoundTrip().run(self._gateway, f"{self._name}/{model}")
+                outcome, text = await round_trip(self._gateway, f"{self._name}/{model}")
         except TimeoutError:
             text = f"{model}: the round trip took longer than {TRIP_LIMIT:g} s"
             return problem(text, "See the log of the server. If it was loading the model, try again.", name=name)
         except GatewayError as error:
             return problem(f"{model}: {error.message}", self._request_fix(error), name=name)
-        return ok(f"tool round trip with {model}", name=name) if wrong is None else problem(wrong, _NO_TOOLS, name=name)
+        if outcome != "ok":
+            return problem(text, _NO_TOOLS, name=name)
+        return ok(f"tool round trip with {model}", name=name)
 
     def _request_fix(self, error: GatewayError) -> str:
         match error.kind:
@@ -166,5 +163,4 @@ class _UpstreamProbe:
         named = [name.removeprefix(prefix) for name in targets if name.startswith(prefix) and "*" not in name]
         if self._settings.models or named:
             return next(iter((*self._settings.models, *named)))
-        listed = [model.id for model in self._listed if not _NOT_CHAT.search(model.id)]
-        return next((name for name in listed if _CHEAP.search(name)), listed[0] if listed else None)
+        return choose_test_model([model.id for model in self._listed]) or None

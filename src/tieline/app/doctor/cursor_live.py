@@ -13,9 +13,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from tieline.app.build.round_trip import converse
 from tieline.app.config import AcpSettings, Config, ToolSettings, WebSettings
 from tieline.app.doctor.accounts import login_finding
-from tieline.app.doctor.round_trip import converse
+from tieline.app.doctor.round_trip import NO_HOST, backend_for
 from tieline.app.doctor.traffic import recorded_legs, short
 from tieline.app.gateway_models import list_models
 from tieline.app.local_gateway import LocalGateway, local_gateway
@@ -94,9 +95,11 @@ async def _turn(gateway: LocalGateway, known: Secrets) -> LiveReport:
         (folder / SOURCE).write_text(word, "utf-8")
         began = time.monotonic()
         try:
-            conversation = await converse(
-                gateway, model, PROMPT, [tool.spec for tool in TOOLS], _executor(folder), max_tokens=MAX_TOKENS
-            )
+            specs = [tool.spec for tool in TOOLS]
+            async with backend_for(gateway) as backend:
+                conversation = await converse(
+                    backend, NO_HOST, model, PROMPT, specs, _executor(folder), max_tokens=MAX_TOKENS
+                )
             problem = "" if _copied(folder) == word.strip() else f"{COPY} was not written: {short(conversation.text)}"
         except GatewayError as error:
             problem = error.message
