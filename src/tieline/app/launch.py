@@ -2,6 +2,7 @@
 
 import contextlib
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -9,7 +10,12 @@ from pathlib import Path
 
 from tieline.clients.client import Client, Connection, Recipe
 from tieline.net.process.exits import Exit
-from tieline.net.process.foreground import run_in_foreground
+from tieline.net.process.search import find_program as find_on_path
+
+if sys.platform == "win32":
+    from tieline.net.process.console import run_on_console as run_in_foreground
+else:
+    from tieline.net.process.foreground import run_in_foreground
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")
@@ -17,7 +23,7 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 def find_program(client: Client, env: Mapping[str, str]) -> str | None:
     """Return the path of the client's program, or None if it is not on the PATH."""
-    found = (shutil.which(program, path=env.get("PATH", "")) for program in client.programs)
+    found = (find_on_path(program, env) for program in client.programs)
     return next((path for path in found if path is not None), None)
 
 

@@ -191,6 +191,8 @@ def _values(action: argparse.Action, models: ModelNames) -> Iterator[Candidate]:
                 yield Candidate("word", str(one.dest), _line(one.help))
     elif action.choices is not None:
         yield from (Candidate("word", str(choice)) for choice in action.choices)
+    elif action.dest == "client":
+        yield from (Candidate("word", name) for name in _clients())
     elif not MODEL_OPTIONS.isdisjoint(action.option_strings):
         yield from (Candidate("word", name) for name in models())
     elif action.metavar in ("DIR", "FOLDER"):
@@ -202,6 +204,13 @@ def _values(action: argparse.Action, models: ModelNames) -> Iterator[Candidate]:
 def _line(text: str | None) -> str:
     """Return a help text as one line without tabs."""
     return " ".join((text or "").replace("%%", "%").split())
+
+
+def _clients() -> list[str]:
+    """Return the names of the clients that Tieline can start."""
+    from tieline.clients.catalogue import CLIENTS  # noqa: PLC0415 - as below
+
+    return sorted(CLIENTS)
 
 
 def configured_models(env: Mapping[str, str]) -> list[str]:
