@@ -140,3 +140,12 @@ def test_macos_serves_this_user_and_runs_the_tools_of_the_gateway(tmp_path: Path
         process.send_signal(signal.SIGINT)
         assert process.wait(WAIT) == 0
     assert (tmp_path / ".local" / "state").exists() or os.geteuid() == 0
+
+
+@pytest.mark.parametrize("system", ["windows", "macos"])
+def test_the_chat_and_the_doctor_work(tmp_path: Path, system: str) -> None:
+    chat = ran(tmp_path, system, "chat", "-p", "say hello")
+    assert (chat.returncode, chat.stdout.strip().lower()) == (0, "hello"), chat.stderr
+    doctor = ran(tmp_path, system, "doctor", "--offline", "--json")
+    found = {one["name"]: one["status"] for one in json.loads(doctor.stdout)["findings"]}
+    assert (doctor.returncode, found["demo"], found["open files"]) == (0, "ok", "ok"), doctor.stderr

@@ -2,9 +2,10 @@
 
 import asyncio
 import os
+import signal
 import threading
-from collections.abc import Callable
-from typing import TextIO
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
 
 MAX_LINE = 65536
 
@@ -26,24 +27,57 @@ def _discard_keys() -> None:
         msvcrt.getwch()  # type: ignore[attr-defined]  # exists on Windows only
 
 
-def watch_lines(stream: TextIO, take: Callable[[str], None]) -> Callable[[], None]:
-    """Call `take` with each line that is typed at a terminal, until its input ends. Return a function that stops this.
+def watch_signals(handlers: Mapping[str, Callable[[], None]]) -> Callable[[], None]:
+    """Call a handler in the event loop whenever the signal with this name arrives. Return a function that stops this.
 
-    It must be called, and calls `take`, in the event loop.
+    Signals that the system does not have are left out.
+    """
+    loop = asyncio.get_running_loop()
+    known = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
+    previous: dict[int, Any] = {}
+    for number, handler in known.items():
+        try:
+            loop.add_signal_handler(number, handler)
+        except NotImplementedError:  # the event loop of Windows handles no signals
+            previous[number] = signal.signal(number, lambda *_, handler=handler: loop.call_soon_threadsafe(handler))
+
+    def stop() -> None:
+        for number in known:
+            if number in previous:
+                signal.signal(number, previous[number])
+            else:
+                loop.remove_signal_handler(number)
+
+    return stop
+
+
+def watch_lines(
+    stream: TextIO, take: Callable[[str], None], ended: Callable[[], None] = lambda: None
+) -> Callable[[], None]:
+    """Call `take` with each line that is typed at a terminal, and `ended` when its input ends.
+
+    Return a function that stops this. It must be called, and calls `take` and `ended`, in the event loop.
     """
     loop, number = asyncio.get_running_loop(), stream.fileno()
 
     def read() -> None:
         # One read is enough, because a terminal delivers one complete line at a time.
-        if data := os.read(number, MAX_LINE):
+        try:
+            data = os.read(number, MAX_LINE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""  # the terminal was closed
+        if data:
             take(data.decode("utf-8", "replace"))
         else:
             loop.remove_reader(number)
+            ended()
 
     try:
         loop.add_reader(number, read)
     except NotImplementedError:  # the event loop of Windows watches sockets only
-        return _watch_in_thread(loop, stream, take)
+        return _watch_in_thread(loop, stream, take, ended)
 
     def stop() -> None:
         loop.remove_reader(number)
@@ -52,16 +86,22 @@ def watch_lines(stream: TextIO, take: Callable[[str], None]) -> Callable[[], Non
 
 
 def _watch_in_thread(
-    loop: asyncio.AbstractEventLoop, stream: TextIO, take: Callable[[str], None]
+    loop: asyncio.AbstractEventLoop, stream: TextIO, take: Callable[[str], None], ended: Callable[[], None]
 ) -> Callable[[], None]:
     stopped = threading.Event()
 
     def deliver(line: str) -> None:
-        if not stopped.is_set():
+        if stopped.is_set():
+            return
+        if line:
             take(line)
+        else:
+            ended()
 
     def read() -> None:
-        while not stopped.is_set() and (line := stream.readline(MAX_LINE)):
+        line = "\n"
+        while line and not stopped.is_set():
+            line = stream.readline(MAX_LINE)
             try:
                 loop.call_soon_threadsafe(deliver, line)
             except RuntimeError:  # the loop is closed

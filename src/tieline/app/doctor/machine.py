@@ -2,7 +2,6 @@
 
 import platform
 import re
-import resource
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import metadata, util
@@ -12,6 +11,11 @@ from tieline.app.doctor.findings import Check, Finding, blocking_check, ok, prob
 from tieline.net.process.tree import ProcessTree
 from tieline.net.server import socket_owner
 from tieline.tools.search import find_ripgrep
+
+try:
+    import resource
+except ImportError:  # Windows, which has no such limits
+    resource = None  # type: ignore[assignment]  # checked before its use
 
 AREA = "Machine"
 MIN_PYTHON = (3, 11)
@@ -89,6 +93,8 @@ def _event_loop() -> Finding:
 
 
 def _open_files() -> Finding:
+    if resource is None:
+        return ok("without a limit")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY:
         return ok(f"{soft}, without an upper limit")

@@ -9,6 +9,7 @@ from pathlib import Path
 from tieline.app import audit, store
 from tieline.app.doctor.findings import Check, Finding, blocking_check, known, ok, problem, warning
 from tieline.app.folders import state_folder, user_folder
+from tieline.net.private_files import NO_FOLLOW, has_owners
 
 AREA = "Files"
 CHECK_LIMIT = 5.0
@@ -16,6 +17,7 @@ CHECK_LIMIT = 5.0
 MIN_SPACE = 200 << 20
 """Free space, in bytes, below which there is a warning."""
 
+_APPEND = os.O_WRONLY | os.O_APPEND | NO_FOLLOW | getattr(os, "O_NONBLOCK", 0)
 _NEVER_WRITTEN = "not there yet; it is created when it is needed"
 
 
@@ -63,6 +65,8 @@ def _writable(path: Path) -> Finding | None:
 
 def _foreign(path: Path, found: os.stat_result, *, is_private: bool = False) -> Finding | None:
     """Return a problem if other users own a file or can change it, or can read it although it `is_private`."""
+    if not has_owners():
+        return None
     if found.st_uid != os.getuid():
         return problem(f"{path} belongs to another user", f"Run `sudo chown -R {os.getuid()} {path}`.")
     if found.st_mode & 0o022:
@@ -105,7 +109,7 @@ def _replaced(path: Path) -> Finding | None:
 
 def _audit_log(path: Path) -> Finding:
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, _APPEND)
     except FileNotFoundError:
         return ok(f"{path}: {_NEVER_WRITTEN}")
     except OSError as error:

@@ -147,7 +147,7 @@ async def _chat(api: ChatApi, state: GatewayState, choice: _Choice, env: Mapping
     console = Console(theme=Theme(markdown.STYLES), highlight=False, markup=False, emoji=False)
     is_live = is_capable(env, console)
     chat = Chat(api, state, AnswerView(console, is_live=is_live), model=choice.model, mode=choice.mode)
-    terminal = chat.terminal = Terminal(console, sys.stdin.fileno(), chat.happenings.press, is_capable=is_live)
+    terminal = chat.terminal = Terminal(console, sys.stdin, chat.happenings.press, is_capable=is_live)
     file = _history_file(env)
     chat.history = await asyncio.to_thread(_load_history, file)
     _greet(console, state, choice.model if choice.session is None else "")

@@ -1,7 +1,6 @@
 """Prints one answer and exits, for pipes and scripts (`tieline chat --print`). It never waits for a person."""
 
 import asyncio
-import signal
 import time
 from typing import Any, NamedTuple, TextIO
 
@@ -14,6 +13,7 @@ from tieline.cli.chat.link import Back, LinkEvent, Lost, Received, follow
 from tieline.cli.chat.safe_text import one_line, prose
 from tieline.cli.inbox import formatting
 from tieline.cli.inbox.formatting import MARKS
+from tieline.cli.terminal import watch_signals
 from tieline.core.inbox.inbox import default_answer
 from tieline.model.content import Text
 from tieline.model.errors import GatewayError
@@ -58,15 +58,14 @@ class AnswerPrinter:
     async def run(self, text: str, summary: Summary) -> int:
         """Send `text` in a session, print the answer, and return the exit status."""
         tasks = Tasks()
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        stop_watching = watch_signals({"SIGINT": self._interrupt})
         tasks.start(follow(self._api, self._state, self._events.put), "stream")
         try:
             self._conversation = conversation = Conversation(summary, 0, time.time)
             conversation.sent(await self._api.send(summary.id, text))
             return await self._wait(conversation)
         finally:
-            loop.remove_signal_handler(signal.SIGINT)
+            stop_watching()
             await tasks.aclose()
 
     def _interrupt(self) -> None:

@@ -1,18 +1,26 @@
-"""The terminal of a chat: reads keys or lines without blocking the event loop, and draws the line that is typed."""
+"""The terminal of a chat: reads keys or lines without blocking the event loop, and draws the line being typed."""
 
 import asyncio
 import os
 import select
 import signal
-import termios
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TextIO
 
 from rich.console import Console
 
 from tieline.cli.chat.keys import INTERRUPT, QUIT, RESIZED, Key, KeyDecoder
 from tieline.cli.chat.line_editor import LineEditor
+from tieline.cli.terminal import watch_lines, watch_signals
+
+try:
+    import termios
+
+    CAN_READ_KEYS = True
+except ImportError:  # Windows: whole lines are read there
+    CAN_READ_KEYS = False
 
 READ = 64 << 10
 BRACKETED_PASTE_ON, BRACKETED_PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
@@ -22,21 +30,22 @@ _IFLAG, _LFLAG = 0, 3
 
 
 def is_capable(env: Mapping[str, str], console: Console) -> bool:
-    """Return whether the terminal can move its cursor."""
-    return console.is_terminal and env.get("TERM", "dumb") not in ("", "dumb", "unknown")
+    """Return whether single keys can be read from the terminal, and the terminal can move its cursor."""
+    return CAN_READ_KEYS and console.is_terminal and env.get("TERM", "dumb") not in ("", "dumb", "unknown")
 
 
 class Terminal:
-    """Reads from the terminal `descriptor`, and writes to `console`.
+    """Reads from the terminal `stream`, and writes to `console`.
 
     Keys are passed to `pressed`. If the terminal is not `is_capable`, whole lines are read and passed on as text and
     Enter; the terminal itself then edits and echoes the line.
     """
 
-    def __init__(self, console: Console, descriptor: int, pressed: Callable[[Key], None], *, is_capable: bool) -> None:
+    def __init__(self, console: Console, stream: TextIO, pressed: Callable[[Key], None], *, is_capable: bool) -> None:
         self.console = console
         self.is_capable = is_capable
-        self._descriptor = descriptor
+        self._stream = stream
+        self._descriptor = stream.fileno()
         self._pressed = pressed
         self._decoder = KeyDecoder()
         self._drawn_rows = 0
@@ -47,20 +56,16 @@ class Terminal:
     @contextmanager
     def opened(self) -> Iterator[None]:
         """Read keys until the context is left. Then restore the settings of the terminal."""
-        loop = asyncio.get_running_loop()
         saved = self._enter_key_mode()
         # With keys, Ctrl-C is a key like any other. SIGINT can still be sent by other programs.
-        keys = {signal.SIGINT: INTERRUPT, signal.SIGTERM: QUIT, signal.SIGHUP: QUIT, signal.SIGWINCH: RESIZED}
-        for number, key in keys.items():
-            loop.add_signal_handler(number, self._pressed, key)
-        self._read_typed_ahead()
-        loop.add_reader(self._descriptor, self._read)
+        keys = {"SIGINT": INTERRUPT, "SIGTERM": QUIT, "SIGHUP": QUIT, "SIGWINCH": RESIZED}
+        stop_signals = watch_signals({name: partial(self._pressed, key) for name, key in keys.items()})
+        stop_reading = self._watch_keys() if self.is_capable else watch_lines(self._stream, self._take_line, self._quit)
         try:
             yield
         finally:
-            loop.remove_reader(self._descriptor)
-            for number in keys:
-                loop.remove_signal_handler(number)
+            stop_reading()
+            stop_signals()
             self.erase()
             self._leave_key_mode(saved)
 
@@ -128,9 +133,16 @@ class Terminal:
 
     def _read_typed_ahead(self) -> None:
         """Read what was typed while the program started. In that mode, the terminal sent Enter as a line feed."""
-        if self.is_capable and select.select([self._descriptor], [], [], 0)[0]:
-            for key in self._keys(os.read(self._descriptor, READ).replace(b"\n", b"\r")):
+        if select.select([self._descriptor], [], [], 0)[0]:
+            for key in self._decoder.feed(os.read(self._descriptor, READ).replace(b"\n", b"\r")):
                 self._pressed(key)
+
+    def _watch_keys(self) -> Callable[[], object]:
+        """Read keys as they are typed. Return a function that stops this."""
+        loop = asyncio.get_running_loop()
+        self._read_typed_ahead()
+        loop.add_reader(self._descriptor, self._read)
+        return partial(loop.remove_reader, self._descriptor)
 
     def _read(self) -> None:
         try:
@@ -141,16 +153,18 @@ class Terminal:
             data = b""  # the terminal was closed
         if not data:
             asyncio.get_running_loop().remove_reader(self._descriptor)
-            self._pressed(QUIT)
+            self._quit()
             return
-        for key in self._keys(data):
+        for key in self._decoder.feed(data):
             self._pressed(key)
 
-    def _keys(self, data: bytes) -> list[Key]:
-        if self.is_capable:
-            return self._decoder.feed(data)
-        text = data.decode("utf-8", "replace").removesuffix("\n")
-        return [*([Key("text", text)] if text else []), Key("enter")]
+    def _take_line(self, line: str) -> None:
+        if text := line.removesuffix("\n"):
+            self._pressed(Key("text", text))
+        self._pressed(Key("enter"))
+
+    def _quit(self) -> None:
+        self._pressed(QUIT)
 
     def _enter_key_mode(self) -> list[Any] | None:
         if not self.is_capable:
