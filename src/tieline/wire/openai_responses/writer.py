@@ -8,7 +8,8 @@ Frames from an upstream of the same protocol are written unchanged (see `copying
 answer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -132,16 +133,20 @@ class ResponseWriter:
                 written = self._copied.copy(batch, source)
                 self.response = self._copied.response
                 return written
-        return b"".join(map(self.write, batch))
+        if self._copied is not None:
+            self._continue(self._copied)
+        return b"".join([self._run(kind, events) for kind, events in groupby(batch, type)])
 
     def write(self, event: Event) -> bytes:
         """Return the bytes to send for one event; empty if there is nothing to write."""
-        if self._copied is not None:
-            self._continue(self._copied)
-        if type(event) is PartDelta:
-            return self._delta(event.text)
-        write = _WRITE.get(type(event))
-        return b"" if write is None or self._ended else write(self, event)
+        return self.write_all((event,))
+
+    def _run(self, kind: type, events: Iterable[Any]) -> bytes:
+        """Write consecutive events of the same type."""
+        if kind is PartDelta:
+            return self._deltas([event.text for event in events if event.text])
+        write = _WRITE.get(kind)
+        return b"" if write is None or self._ended else b"".join([write(self, event) for event in events])
 
     def keep_alive(self) -> bytes:
         """Return bytes that keep an idle connection open.
@@ -200,7 +205,7 @@ class ResponseWriter:
             item.final, self._held = copied.final, item
         else:
             self._item = item
-            self._around = self._deltas(item)
+            self._around = self._delta_bytes(item)
 
     # ── Items ────────────────────────────────────────────────────────────────────────────────────
 
@@ -213,7 +218,7 @@ class ResponseWriter:
         self._item = item
         if isinstance(part, ToolCall) and self._tool(part).kind in CLIENT_TOOLS:
             return written  # such a call has no deltas, and is written at its end
-        self._around = self._deltas(item)
+        self._around = self._delta_bytes(item)
         return written + self._added(item)
 
     def _new_id(self, part: Part) -> str:
@@ -242,7 +247,7 @@ class ResponseWriter:
     def _item_event(self, word: str, item: OpenItem, value: Json | Raw) -> bytes:
         return self._event(f"response.output_item.{word}", {"output_index": item.index, "item": value})
 
-    def _deltas(self, item: OpenItem) -> tuple[bytes, bytes, bytes]:
+    def _delta_bytes(self, item: OpenItem) -> tuple[bytes, bytes, bytes]:
         """Return the value of `_around` for the deltas of this item."""
         part, after = item.part, b"}\n\n"
         place = _place(item)
@@ -260,18 +265,21 @@ class ResponseWriter:
         before = b'event: %b\ndata: {"type":"%b","sequence_number":' % (kind.encode(), kind.encode())
         return before, b",%b" % encode({**place, "delta": ""})[1:-3], after
 
-    def _delta(self, text: str) -> bytes:
+    def _deltas(self, texts: list[str]) -> bytes:
+        """Write consecutive deltas of the open item."""
         item = self._item
-        if item is None or not text:
+        if item is None or not texts:
             return b""
-        item.chunks.append(text)
+        item.chunks += texts
         before, middle, after = self._around
         if not before:
             return b""
         opening = b"" if item.has_part or type(item.part) is not Thinking else self._open_summary(item)
-        written = b"%b%b%d%b%b%b" % (opening, before, self._sequence, middle, encode(text), after)
-        self._sequence += 1
-        return written
+        numbered = enumerate(texts, self._sequence)
+        self._sequence += len(texts)
+        return opening + b"".join(
+            [b"%b%d%b%b%b" % (before, number, middle, encode(text), after) for number, text in numbered]
+        )
 
     def _open_summary(self, item: OpenItem) -> bytes:
         item.has_part = True
@@ -413,7 +421,7 @@ class ResponseWriter:
     def _message(self, part: Text) -> bytes:
         """Write a message that the upstream did not send. Its last event is held."""
         start = self._start(PartStart(index=0, part=Text(refusal=part.refusal)))
-        return start + self._delta(part.text) + self._end(PartEnd(index=0, part=part))
+        return start + self._deltas([part.text]) + self._end(PartEnd(index=0, part=part))
 
     def _finish_compaction(self) -> bytes:
         """End an answer that is a summary: write the summary as a compaction item, unless the upstream sent one."""
@@ -460,7 +468,7 @@ _WRITE: dict[type, Callable[[ResponseWriter, Any], bytes]] = {
     Finished: ResponseWriter._finish,
     Failed: ResponseWriter._fail,
 }
-"""The methods that write the events, except for PartDelta, which `write` handles itself because it is frequent."""
+"""The methods that write the events. PartDelta is not among them, because runs of deltas are written together."""
 
 
 def _is_cut(event: Event | None) -> bool:
