@@ -117,7 +117,7 @@ async def test_an_upstream_without_responses_gets_chat_from_then_on(
             assert text_in(await stand.run(own_request())) == "Hello"
         assert stand.paths == [RESPONSES, CHAT, CHAT]
         assert [record.getMessage() for record in caplog.records] == [
-            "upstream up has no /v1/responses: its requests go to /v1/chat/completions from now on"
+            "upstream up has no /v1/responses; sending requests to /v1/chat/completions from now on"
         ]
 
 

@@ -1,6 +1,6 @@
 """Stores secret documents, such as logins, in the system's keyring or in a file that only its owner can read.
 
-The package `keyring` is used if it is installed and finds a usable keyring. All operations have a time limit, because a
+The `keyring` package is used if it is installed and finds a usable keyring. All operations have a time limit, because a
 keyring may wait for the user to enter a password in another window.
 """
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Keyring(Protocol):
-    """The interface of a keyring, as the package `keyring` defines it."""
+    """The interface of a keyring, as the `keyring` package defines it."""
 
     def get_password(self, service: str, username: str) -> str | None: ...
     def set_password(self, service: str, username: str, password: str) -> None: ...
@@ -57,13 +57,13 @@ def no_keyring() -> Keyring | None:
 
 
 class Wording(NamedTuple):
-    """The words of error messages: the name of the document, and what the user does if it cannot be used."""
+    """Phrases for error messages: the name of the document, and what the user should do if it cannot be used."""
 
     name: str
     remedy: str
     """A command for the user, as the continuation of "Remove it, then …"."""
     renewal: str
-    """What the user does if other users could have read the document."""
+    """What the user should do if other users could have read the document."""
 
 
 class StoredCopies(NamedTuple):
@@ -77,7 +77,7 @@ class StoredCopies(NamedTuple):
 class CredentialStore:
     """Stores one document, in the keyring entry `entry` or in the file `path`.
 
-    `write` creates the folder of the file if necessary. `keyring` returns the keyring to use, if any. `timeout` is the
+    `write` creates the file's folder if necessary. `keyring` returns the keyring to use, if any. `timeout` is the
     time limit for the keyring, in seconds.
     """
 
@@ -93,7 +93,10 @@ class CredentialStore:
     ) -> None:
         self.path = path
         self._marker = path.with_suffix(".keyring")
-        """An empty file that exists while the document is in the keyring. Reading a keyring is slow and may ask."""
+        """An empty file that exists while the document is in the keyring.
+
+        It is checked instead of the keyring, because reading a keyring is slow and may prompt the user.
+        """
         self._entry = entry
         self._wording = wording
         self._warn = warn
@@ -119,7 +122,7 @@ class CredentialStore:
         return StoredCopies(None if text is None else text.encode(), in_file, problem)
 
     async def write(self, data: bytes) -> str:
-        """Replace the document, and return a description of where it is. Raise GatewayError if that fails."""
+        """Replace the document, and return a description of where it was stored. Raise GatewayError if that fails."""
         try:
             if await self._keyring.put(KEYRING_SERVICE, self._entry, data.decode()):
                 await self._in_thread(self._mark_keyring)
@@ -269,7 +272,10 @@ class TimedKeyring:
 
 
 def read_now(read: Callable[[], Coroutine[Any, Any, T]], otherwise: T, seconds: float) -> T:
-    """Run a coroutine while the caller waits, who may be inside an event loop. After `seconds`, return `otherwise`."""
+    """Run a coroutine in another thread and wait for its result. If there is none after `seconds`, return `otherwise`.
+
+    The caller may be inside an event loop, which is blocked meanwhile.
+    """
     found: list[T] = []
 
     def run() -> None:

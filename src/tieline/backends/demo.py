@@ -16,7 +16,7 @@ from tieline.model.request import Request
 
 BATCH = 4
 LONGEST_TEXT = 256 * 1024
-"""Text parts are truncated to this many characters, because the demo model's patterns are slow for long texts."""
+"""Text parts are truncated to this many characters, because the demo model's patterns are slow on long texts."""
 
 
 class DemoBackend:

@@ -1,7 +1,7 @@
-"""One agent process: sends requests to it, delivers the facts that it reports, and ends it.
+"""One agent process: sends requests to it, delivers the facts (parsed messages) that it reports, and ends it.
 
-A background task reads the output of the process until it ends, and delivers each fact in order: to the request that
-the fact answers, or to the session that it concerns. A waiting request always ends: with a response, with an error when
+A background task reads the output of the process to its end, and delivers the facts in order, each one to the request
+that it answers or to the session that it concerns. A waiting request always ends: with a response, with an error when
 the process ends, or with a timeout.
 """
 
@@ -33,7 +33,7 @@ LINGER = 1.0
 """Seconds to wait for an agent's process to end after it has closed its output."""
 
 MAX_ANSWERED = 64
-"""Number of remembered listeners for the agent's requests above which those of answered requests are dropped."""
+"""If more listeners than this are remembered for requests from the agent, those for answered requests are dropped."""
 
 _INTERPRETER = re.compile(r"(node|nodejs|npx|bun|bunx|deno|python[\d.]*|uv|uvx|sh|bash|env)(\.exe)?")
 
@@ -43,7 +43,7 @@ OnEnd = Callable[["Agent"], None]
 
 @dataclass(slots=True)
 class _PendingRequest:
-    """A request that waits for its response. If it opens a session, `listener` receives the facts of that session."""
+    """A request that waits for its response. If it opens a session, `listener` receives the facts for that session."""
 
     answer: asyncio.Future[Fact]
     listener: Listener | None
@@ -120,8 +120,8 @@ class Agent:
     ) -> Fact | facts.RequestRefused:
         """Send a request and return the agent's response, which may be a refusal.
 
-        `send` queues the request and returns its id. If the request opens a session, `listener` receives the facts of
-        that session. Raise GatewayError if the agent does not respond within `within` seconds or its process ends.
+        `send` queues the request and returns its id. If the request opens a session, `listener` receives the facts
+        for that session. Raise GatewayError if the agent does not respond within `within` seconds or its process ends.
         """
         self.check()
         request = send(self.machine)
@@ -158,11 +158,11 @@ class Agent:
             raise self.ended()
 
     def listen(self, session: str, listener: Listener) -> None:
-        """Deliver the facts of a session to `listener`."""
+        """Deliver the facts for a session to `listener`."""
         self._listeners[session] = listener
 
     def forget(self, session: str) -> None:
-        """Stop delivering the facts of a session, and drop its state."""
+        """Stop delivering the facts for a session, and drop its state."""
         self._listeners.pop(session, None)
         if not self.is_over:
             self.machine.forget_session(session)
@@ -258,7 +258,7 @@ class Agent:
                     self._deliver(fact)
                 self.push()
         except Exception:
-            log.exception("cannot process the output of %s", self.spec.id)
+            log.exception("could not process the output of %s", self.spec.id)
             self._why = "was ended because its output could not be processed"
         self.is_over = True
         if not self._why:
@@ -282,7 +282,7 @@ class Agent:
                 self._to_send.clear()
                 await self._process.send(data)
         except ProcessError as error:
-            # If the process has ended, the reader knows the reason.
+            # If the process has ended, `_read` finds out why.
             if error.reason != "ended":
                 self.end(f"was ended: {error.message}")
         finally:
@@ -334,21 +334,22 @@ class Agent:
         match fact:
             case facts.Stray():
                 self._stray = fact.beginning[:LINE_SHOWN]
-                log.debug("%s: %s: %s", self.spec.id, fact.reason, fact.beginning)
+                log.debug("ignored output from %s: %s: %s", self.spec.id, fact.reason, fact.beginning)
             case facts.UnknownRequested():
-                log.info("%s sent the request %s: %s", self.spec.id, fact.method, fact.reason)
+                log.info("could not serve the request %s from %s: %s", fact.method, self.spec.id, fact.reason)
             case facts.QuestionCompleted():
                 for listener in list(self._listeners.values()):
                     self._notify(listener, fact)
             case _:
-                log.debug("%s: %s", self.spec.id, type(fact).__name__)
+                log.debug("ignored %s from %s: no session is listening", type(fact).__name__, self.spec.id)
 
 
 def login_command(command: Sequence[str], login: facts.LoginMethod) -> tuple[str, ...]:
     """Return the command for a login method, or () if the agent sends no command or one that cannot work.
 
-    A login method contains arguments for the agent's program, which replace the arguments for ACP. Older agents send a
-    complete command instead. Qoder's command cannot work: it consists of an interpreter without a script.
+    A login method usually contains arguments for the agent's program, to be used in place of those that start it in ACP
+    mode. Older agents send a complete command instead. Qoder's command cannot work: it runs an interpreter without a
+    script.
     """
     if login.arguments is not None and not _is_interpreter(command[0]):
         return (command[0], *login.arguments)
@@ -364,7 +365,7 @@ def _is_interpreter(program: str) -> bool:
 def environment(settings: AcpBackendSettings, spec: AgentSpec) -> dict[str, str]:
     """Return the environment of an agent's process.
 
-    Loopback addresses bypass any proxy, because the MCP server for the clients' tools listens on one.
+    Loopback addresses bypass any proxy, because the MCP server for the clients' tools listens on such an address.
     """
     env = {**settings.env, **spec.env}
     if any(name.lower() in ("http_proxy", "all_proxy") for name in env):

@@ -16,7 +16,7 @@ from tieline.tasks import Tasks
 
 
 class AcpBackend:
-    """Backend that offers the agents of a catalogue as models.
+    """Backend that offers the agents in a catalogue as models.
 
     `which` finds programs, `mint_call` and `mint_leg` generate ids, `bridge` offers the clients' tools to agents, and
     `storage` keeps sessions across restarts of the gateway.
@@ -55,7 +55,7 @@ class AcpBackend:
         return installed(self._catalogue.values(), self._which, offers_tools=self._bridge is not None)
 
     def modes(self, agent: str) -> tuple[str, ...]:
-        """Return the modes that an agent offers, or () if it has not had a session yet."""
+        """Return the modes that an agent offers, or () if none of its sessions has reported any yet."""
         offered = (modes(session.state) for session in self._opener.sessions if session.spec_id == agent)
         return max(offered, key=len, default=())
 

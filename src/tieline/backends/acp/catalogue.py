@@ -59,7 +59,7 @@ def find(spec: AgentSpec, which: Which) -> AgentLookup:
 def installed(specs: Iterable[AgentSpec], which: Which, *, offers_tools: bool) -> list[ModelInfo]:
     """Return the installed agents as models. `offers_tools` says whether clients' tools are offered to them.
 
-    An agent chooses its language model itself, so the model's limits and inputs are not known. Whether the agent
+    An agent chooses its language model itself, so the model's limits and input types are unknown. Whether the agent
     accepts clients' tools is known only when it runs.
     """
     tools = None if offers_tools else False
@@ -133,7 +133,7 @@ _KNOWN = (
         id="cursor",
         title="Cursor Agent",
         command=("cursor-agent", "acp"),
-        # Its program is also called `agent`, but so are many others.
+        # The program is also installed as `agent`, but that name is too common to be listed as an alternative.
         needs="get Cursor's command line agent from https://cursor.com/docs/cli (not from npm)",
         login="cursor-agent login",
     ),

@@ -2,14 +2,15 @@
 
 Agents write the name of such a tool in many ways: `mcp__tieline__get_weather` (Claude, Kimi), `tieline_get_weather`
 (OpenCode), `tieline-get_weather` (Copilot), `mcp.tieline.get_weather` (Codex), `tieline: get weather` (Goose),
-`get_weather (tieline MCP Server)` (Gemini). Qwen uses the arguments as the title and reports the name separately. The
-kinds of these calls also differ between agents.
+`get_weather (tieline MCP Server)` (Gemini). Qwen uses the arguments as the title and reports the name separately.
+Agents also disagree about the ACP kind of such a call.
 
 The client receives a recognised call as a tool call, so the call is not shown as an activity. It is allowed without
 asking the user, because the client itself decides whether to run its tool. A matching title is not enough to allow a
-call: in some agents, the model writes the title of a shell command. So a call is allowed only in two cases: the name
-is in a field that only the agent writes, or the call is of a kind that runs no command and changes no file, and it has
-only arguments of that tool.
+call: in some agents, the model writes the title of a shell command. So a call is allowed only in three cases: the
+tool's name is in a field that only the agent writes; the title matches and the agent reports the call as an MCP call;
+or the title matches, the call is of a kind that runs no command and changes no file, and it has no arguments other than
+those of the tool.
 """
 
 import re

@@ -68,7 +68,7 @@ class FactTranslator:
             self._queue.activity(activity)
 
     def add_usage(self, usage: Usage | None) -> None:
-        """Add the usage of one prompt to the usage of the turn."""
+        """Add the usage of one prompt to that of the turn."""
         before = self._used
         if usage is not None:
             self._used = usage if before is None else _sum(before, usage)
@@ -199,7 +199,7 @@ class Activities:
         return self._activity(call)
 
     def output(self, fact: facts.TerminalOutput) -> Activity:
-        """Append output of one of the agent's own terminals, and return the activity of its call."""
+        """Append output from one of the agent's own terminals, and return the activity of its call."""
         self._write(fact.terminal, (self._terminals.get(fact.terminal) or "") + fact.text)
         return self._of_terminal(fact.call, fact.terminal)
 
@@ -314,7 +314,7 @@ def shown_title(call: facts.AgentCall) -> str:
 
 def is_bare(call: facts.AgentCall) -> bool:
     """Return whether only the name of a call is known, because the model is still writing the arguments."""
-    # The location of a command is just the folder it runs in (OpenCode).
+    # For a command, the location may be just the folder it runs in (OpenCode).
     has_more = call.content or call.diffs or (call.locations and call.kind != "execute")
     return call.status == "pending" and not has_more and call.input.strip() in ("", "{}", "null")
 

@@ -4,7 +4,8 @@ A client sends the whole history with each request, but often alters it: it may 
 text, add or remove reminders, or shorten tool results. So only two things are compared, both without white space: the
 user's parts, which must be equal, and the agent's texts, which must occur in the same order. Whole system messages are
 not compared, because they may contain the time of day. The beginnings of system messages, and whether the request
-offers tools, distinguish requests of the conversation from side requests of the same client, for example for a title.
+offers tools, distinguish requests that belong to the conversation from side requests by the same client, for example
+for a title.
 
 Texts are kept as digests. For each of the agent's texts, the length and the beginning are also kept in memory, to find
 the text inside a longer one. The beginning is not written to disk: after a restart, a checksum of it is used instead.
@@ -65,7 +66,7 @@ class SeenHistory(NamedTuple):
 
 
 class RequestKind(NamedTuple):
-    """Distinguishes requests of a conversation from side requests of the same client, for example for a title.
+    """Distinguishes requests that belong to a conversation from side requests by the client, such as one for a title.
 
     `system` holds digests of the beginnings of the system messages.
     """
@@ -88,10 +89,10 @@ class RequestFingerprint(NamedTuple):
     items: tuple[bytes | str, ...]
     """Digests of the user's parts, and the agent's texts without white space, in the order of the conversation."""
     has_tail: bool
-    """Whether the request contains parts of the user after the agent's last message."""
+    """Whether the request contains parts from the user after the agent's last message."""
     kind: RequestKind
     history: SeenHistory
-    """The history of a session that has received the whole request."""
+    """What a session has seen of the conversation once it has received the whole request."""
 
 
 class HistoryPosition(NamedTuple):
@@ -167,7 +168,7 @@ def match_history(history: SeenHistory, fingerprint: RequestFingerprint) -> int 
 def _seen_count(rest: Sequence[bytes | str], fingerprint: RequestFingerprint, history: SeenHistory) -> int | None:
     count = sum(isinstance(item, bytes) for item in history.items)
     if not rest:
-        # Only tool results are new. They must follow text from the agent; otherwise the request belongs to another
+        # Only tool results are new. They must follow a message from the agent; otherwise the request belongs to another
         # conversation that began the same way.
         return count if isinstance(fingerprint.items[-1], str) else None
     return count if all(isinstance(item, bytes) for item in rest) else None

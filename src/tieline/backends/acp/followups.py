@@ -26,7 +26,10 @@ class Followups:
             self._waiting.append(text)
 
     def feedback(self, text: str, is_sent: bool) -> None:
-        """Add the user's reason for a denial. `is_sent` says whether the agent received it as part of the answer."""
+        """Add the user's reason for denying a request or rejecting a plan.
+
+        `is_sent` says whether the agent received it as part of the answer.
+        """
         if not text.strip():
             return
         if is_sent:

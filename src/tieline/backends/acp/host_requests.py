@@ -28,7 +28,8 @@ class HostRequests:
     ) -> None:
         """`owned` holds the names of the session's terminals, which may outlive the turn.
 
-        Whenever the agent reads the output of a terminal, `shown` is called with the terminal's name and the output.
+        `shown` is called with a terminal's name and its output whenever the agent reads the output, waits for the
+        command to end, or releases the terminal.
         """
         self._agent = agent
         self._files = settings.files
@@ -39,7 +40,7 @@ class HostRequests:
 
     def serve(self, request: HostRequest, host: Host) -> None:
         """Serve a request in a background task and send the response to the agent."""
-        self._tasks.start(self._served(request, host), "serving a request of an agent")
+        self._tasks.start(self._served(request, host), "serving a request from an agent")
 
     async def _served(self, request: HostRequest, host: Host) -> None:
         machine = self._agent.machine

@@ -2,8 +2,8 @@
 
 An item always contains the arguments of the call unchanged. The command, the path and the change have fields of their
 own. The details contain all other arguments, followed by the agent's own description of the call, which never replaces
-arguments. The size of an item is limited. If an item is too long, its middle is replaced by a mark that says how much
-is hidden, and the user cannot allow it permanently.
+arguments. The size of an item is limited. If an item is too long, the middle of its longest fields is replaced by a
+mark that says how much is hidden, and the user cannot allow the action permanently.
 """
 
 import difflib
@@ -51,7 +51,7 @@ def permission_of(request: facts.PermissionRequested, ruled: Ruling = NO_RULING)
     """Return the inbox item for a permission request. It shows everything that would run or change.
 
     If `ruled` says that a file is protected, no lasting permission is offered, because the agent would remember it and
-    not ask again.
+    never ask again.
     """
     call = request.call
     given = given_input(call)
@@ -173,7 +173,7 @@ def _diff(diff: facts.CallDiff) -> str:
     same = _common(before, after)
     rest = _common(before[same:][::-1], after[same:][::-1])
     if len(before) + len(after) - 2 * (same + rest) <= MAX_COMPARED:
-        # Of the common lines at both ends, only the context is needed.
+        # Of the common lines at both ends, the diff needs only the context.
         head, tail = max(0, same - CONTEXT), max(0, rest - CONTEXT)
         old, new = before[head : len(before) - tail], after[head : len(after) - tail]
         return "\n".join(_renumbered(difflib.unified_diff(old, new, diff.path, diff.path, lineterm=""), head))

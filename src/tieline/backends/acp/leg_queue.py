@@ -35,7 +35,7 @@ class LegQueue:
         """The kind and the message id of the open part; None if no part is open."""
         self._chunks: list[str] = []
         self._gap = ""
-        """The separator to insert before the next text, because clients of Chat Completions join all texts."""
+        """The separator to insert before the next text, because Chat Completions clients concatenate all texts."""
         self._progress: dict[str, Activity] = {}
         self._statuses: dict[str, str] = {}
         self._size = 0

@@ -13,7 +13,7 @@ from tieline.wire.acp.content import Prompt, prompt_of
 from tieline.wire.acp.schema import ContentBlock, PromptCapabilities, TextContent
 
 MAX_HISTORY = 200_000
-"""Maximum number of characters of earlier messages that a prompt contains. The oldest messages are left out."""
+"""Maximum number of characters of earlier messages that a prompt contains. Older text is left out."""
 MAX_RESULT = 4_000
 """Maximum number of characters of an earlier call's arguments, and of its result, in a prompt."""
 
@@ -52,7 +52,7 @@ def seeded(messages: Sequence[Message], takes: PromptCapabilities) -> Prompt:
 def _new_parts(messages: Sequence[Message], seen: int = 0) -> list[Part]:
     """Return the user's parts after the agent's last message, except those among the user's first `seen` parts.
 
-    Tool results become text, because the agent does not wait for them.
+    A tool result becomes a label followed by its content, because the agent is not waiting for a result.
     """
     names = {part.id: part.name for message in messages for part in message.parts if isinstance(part, ToolCall)}
     parts: list[Part] = []

@@ -1,7 +1,7 @@
 """Interface for rules that decide about permission requests before the user is asked.
 
 An agent runs with the rights of its process and decides itself when to request permission. So the rules, like the user,
-know only what the agent says it will do. If no rule applies, the user is asked. Some agents put a command only into the
+know only what the agent says it will do. If no rule applies, the user is asked. Some agents put a command only in the
 title (Gemini) or the content (Kimi) of a call. The rules may deny a call because of such a hint, but they allow a call
 only because of its structured input.
 """
@@ -14,7 +14,7 @@ PATH_FIELDS = ("file_path", "filePath", "path", "abs_path", "file")
 class AgentAction(NamedTuple):
     """An action for which an agent requests permission.
 
-    `kind` is the kind of the tool call in ACP. `folder` is the folder in which `command` runs.
+    `kind` is the ACP kind of the tool call. `folder` is the folder in which `command` runs.
     """
 
     kind: str
@@ -30,7 +30,7 @@ class AgentAction(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    """The decision of the rules about an action, and the reason for it."""
+    """The rules' decision about an action, and the reason for it."""
 
     decision: Literal["allow", "ask", "deny"]
     reason: str = ""
@@ -45,6 +45,6 @@ NO_RULING = Ruling("ask")
 
 
 class ActionRules(Protocol):
-    """Rules that allow or deny actions of agents without asking the user."""
+    """Rules that allow or deny agents' actions without asking the user."""
 
     async def judge(self, action: AgentAction) -> Ruling: ...

@@ -1,8 +1,8 @@
 """Modes, models and options of a session: the values that a request selects, and the changes that they require.
 
 A model name such as `<agent>?mode=plan&model=opus&effort=high` selects the mode, the upstream model, and any option
-that the agent offers. The mode may also be a field of the request. Agents offer modes and models as options of the
-categories `mode` and `model`, or in separate lists from an older version of ACP. If an agent does both, its options
+that the agent offers. The mode may also be given in a field of the request. Agents offer modes and models as options in
+the categories `mode` and `model`, or in the separate lists of an older ACP version. If an agent does both, its options
 take precedence. If a request selects a value that is not offered, it fails with an error that lists the offered values.
 """
 
@@ -89,7 +89,7 @@ def parse_model_name(model: str, mode: str | None, effort: str | None) -> Reques
 
 
 def _mode_field(request: Request) -> str | None:
-    """Return the field `mode` of the request body. The field is the gateway's own extension of the APIs."""
+    """Return the field `mode` of the request body. The field is the gateway's own extension to the APIs."""
     if (given := request.extra.get("mode")) is None:
         return None
     try:

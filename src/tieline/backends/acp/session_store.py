@@ -70,7 +70,7 @@ class SessionStorage(NamedTuple):
 
 
 class SessionStore:
-    """Stores sessions. After a restart, it loads up to `limit` of them, leaving out those of unknown workplaces."""
+    """Stores sessions. After a restart, loads up to `limit` of them, if their workplaces are still configured."""
 
     def __init__(self, storage: SessionStorage, places: Workplaces, tasks: Tasks, *, limit: int) -> None:
         self._store, self._clock = storage
@@ -109,7 +109,7 @@ class SessionStore:
     def forget(self, session: AgentSession) -> None:
         """Remove the document of a session."""
         key = self._keys.pop(session, None)
-        # An agent may reuse a session id. Then the document belongs to the other session.
+        # If the agent has reused the session id, the document now belongs to the other session.
         if key is not None and self._owners.get(key) is session:
             del self._owners[key]
             self._put(key, None)

@@ -31,7 +31,7 @@ from tieline.wire.acp.facts import Fact
 
 
 class ActiveTurn(Protocol):
-    """The methods of a session's current turn that are called by the session and by the opener of the next turn."""
+    """The part of a turn that is used by its session and by the opener of the session's next turn."""
 
     @property
     def awaits_answer(self) -> bool: ...
@@ -135,7 +135,7 @@ class AgentSession:
             self.process_key = self.process_key._replace(conversation=number)
 
     def receive(self, fact: Fact) -> None:
-        """Handle a fact of this session: update the session's options, or pass the fact to the current turn."""
+        """Handle a fact for this session: update the session itself, or pass the fact to the current turn."""
         match fact:
             case facts.ModeChanged():
                 self.state = _in_mode(self.state, fact.mode)

@@ -67,7 +67,7 @@ class AcpBackendSettings:
 
 @dataclass(frozen=True, slots=True)
 class AcpRuntime:
-    """Services that are passed to the backend: generators of ids for calls and legs, and the background tasks."""
+    """Services that are passed to the backend: id generators for calls and legs, and the background tasks."""
 
     mint_call: Callable[[], str]
     mint_leg: Callable[[], str]

@@ -95,7 +95,7 @@ def main() -> None:
     forwarder = McpForwarder(os.environ["TIELINE_MCP_URL"], sys.stdout.buffer)
     for line in sys.stdin.buffer:
         if line.strip():
-            # Later messages depend on the protocol version that this one negotiates.
+            # Wait for the response, because later messages need the protocol version that this one negotiates.
             if b'"initialize"' in line:
                 forwarder.forward(line)
             else:

@@ -41,7 +41,7 @@ HOST = "127.0.0.1"
 PROGRESS_INTERVAL = 10.0
 """Seconds between two progress notifications for a waiting call."""
 MAX_CALLS = 64
-"""Maximum number of calls of one session that wait at once."""
+"""Maximum number of calls in one session that may wait at the same time."""
 MAX_NAME = 48
 """Maximum length of a tool's name. Agents prepend the server's name, and upstreams allow 64 characters altogether."""
 STOP_WITHIN = 3.0
@@ -49,7 +49,7 @@ STOP_WITHIN = 3.0
 _FREEFORM = {"type": "object", "properties": {INPUT: {"type": "string"}}, "required": [INPUT]}
 
 CallTool = Callable[[ToolSpec, str], Awaitable[ToolResult]]
-"""Calls a tool of the client with arguments as text, and waits for its result."""
+"""Calls one of the client's tools, with its arguments as text, and waits for the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class ToolEndpoint:
     def __init__(self, token: str, url: str, shim: StdioShim, on_close: Callable[["ToolEndpoint"], None]) -> None:
         self.token = token
         self.caller: CallTool | None = None
-        """The function that calls a tool of the client. It is None outside a turn."""
+        """The function that calls the client's tools. It is None outside a turn."""
         self.calls: dict[Any, asyncio.Task[ToolResult]] = {}
         """The waiting calls, by the id of the agent's request."""
         self.tools: dict[str, ToolSpec] = {}
@@ -179,7 +179,7 @@ class ToolBridge:
     async def cancel_calls(self, context: Any, handle: Any) -> Any:
         """Cancel a call when the agent cancels its request.
 
-        This is middleware of the MCP server, which does not cancel calls itself.
+        This is middleware for the MCP server, which does not cancel calls itself.
         """
         if context.method == "notifications/cancelled" and context.request is not None:
             endpoint = self._endpoint_of(context.request.url.path)

@@ -1,7 +1,7 @@
 """A turn: from a prompt to the agent's answer, in as many legs as the client needs.
 
 `turn_state.py` describes the states of a turn and is the place to start reading. This module performs the actions that
-belong to the transitions. A turn receives every fact (parsed message) of its session. Output from the agent becomes
+belong to the transitions. A turn receives every fact (parsed message) for its session. Output from the agent becomes
 events. A question from the agent is passed to the person or to the client's own tool for questions, or is written into
 the conversation as text. Calls to the client's tools end the leg.
 """
@@ -121,7 +121,7 @@ class AgentTurn:
 
     @property
     def awaits_answer(self) -> bool:
-        """Whether the turn waits for the next message of the conversation, which answers a question."""
+        """Whether the turn waits for the next message in the conversation, which answers a question."""
         return self.state is TurnState.AWAITING_ANSWER
 
     @property
@@ -208,7 +208,7 @@ class AgentTurn:
     # ── facts and requests from the agent ──
 
     def receive(self, fact: Fact) -> None:
-        """Handle a fact (a parsed message of the agent) that concerns the session."""
+        """Handle a fact (a parsed message from the agent) that concerns the session."""
         self._active_at = self._loop.time()
         if self.state is TurnState.BATCHING and self._active_at < self._batch_until:
             self._batch()
@@ -295,7 +295,7 @@ class AgentTurn:
     # ── calls to the client's tools ──
 
     async def _call(self, spec: ToolSpec, arguments: str) -> ToolResult:
-        """Call a tool of the client and wait for its result."""
+        """Call one of the client's tools and wait for its result."""
         answer: asyncio.Future[ToolResult] = self._loop.create_future()
 
         def resolve(result: ToolResult) -> None:
@@ -369,7 +369,7 @@ class AgentTurn:
             self.queue.note("stop_reason", f"the agent ended the turn with {fact.stop_reason!r}")
 
     def _explain(self, why: str) -> None:
-        """Tell the user in a text why the agent stopped, unless `why` is empty."""
+        """Add text that tells the user why the agent stopped, unless `why` is empty."""
         if why:
             self.queue.text(f"The agent stopped here. {why}", message="ending")
 
@@ -419,7 +419,7 @@ class AgentTurn:
         self._agent.push()
 
     def _watch(self) -> None:
-        """Fail the turn if the agent is silent for too long without waiting for the client or the user."""
+        """Fail the turn if the agent has been silent for too long while nothing waited for the client or the user."""
         settings = self._context.settings
         silent = self._loop.time() - self._active_at
         if self._inbox.is_waiting or self._calls or self._interview:

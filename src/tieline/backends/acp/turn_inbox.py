@@ -47,8 +47,8 @@ class TurnInbox:
     ) -> None:
         """`note` adds a note to the leg. Relative paths in calls are resolved against `folder`, unless it is empty.
 
-        When the user denies a request, `feedback` is called with the user's text and with whether the agent received
-        this text as part of the answer.
+        When the user denies a request, `feedback` is called with the user's text and a flag that says whether the agent
+        received this text as part of the answer.
         """
         self._agent = agent
         self._rules = rules
@@ -69,7 +69,7 @@ class TurnInbox:
         if request.call.kind == "switch_mode":
             self._begin(request.number, self._exit_plan(request, human, draft), "a plan")
         else:
-            self._begin(request.number, self._permit(request, human), "a permission")
+            self._begin(request.number, self._permit(request, human), "a permission request")
 
     def plan(self, request: facts.PlanProposed, human: Human) -> None:
         """Submit a plan for review."""
@@ -92,7 +92,7 @@ class TurnInbox:
         self._pending.close()
 
     def _begin(self, number: int, work: Coroutine[Any, Any, None], what: str) -> None:
-        self._pending.begin(number, work, f"{what} of {self._agent.spec.id}", lambda: self._give_up(number))
+        self._pending.begin(number, work, f"{what} from {self._agent.spec.id}", lambda: self._give_up(number))
 
     def _give_up(self, number: int) -> None:
         self._agent.machine.refuse(number, "the user cannot be asked")

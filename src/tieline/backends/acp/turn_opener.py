@@ -85,7 +85,7 @@ class TurnOpener:
         self.sessions = SessionIndex(settings.sessions, self._forgotten, self._seen)
 
     def check(self, request: Request) -> None:
-        """Raise GatewayError if a request names an unknown agent or workplace."""
+        """Raise GatewayError if a request names an agent that is unknown or not installed, or an unknown workplace."""
         agent = requested_options(request).agent
         self._installed(agent)
         self._places.of(request, agent)

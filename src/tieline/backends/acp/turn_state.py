@@ -3,19 +3,20 @@
 Theory of operation
 -------------------
 
-A turn begins with a prompt to the agent and ends with the agent's answer to that prompt. Clients see it in legs: one
-HTTP request and the events that answer it. The agent keeps working whether a leg is open or not, so the state of a turn
-says two things: whether a leg is open, and who has to act next.
+A turn begins with a prompt to the agent and ends with the agent's answer to that prompt, or to the last follow-up (see
+`followups.py`). Clients see it in legs, each of which is one HTTP request and the events that answer it. The agent
+keeps working whether a leg is open or not, so the state of a turn says two things: whether a leg is open, and who has
+to act next.
 
-- Before and between legs (`BETWEEN_LEGS`) events are queued for the next leg. A leg that ended with calls to the
+- Before and between legs (`BETWEEN_LEGS`), events are queued for the next leg. A leg that ended with calls to the
   client's tools leaves the turn in this state; the calls themselves wait in `client_calls.py`.
-- While a leg is open it streams (`STREAMING`). The first call to a client's tool opens a short window (`BATCHING`), so
+- While a leg is open, it streams (`STREAMING`). The first call to a client's tool opens a short window (`BATCHING`), so
   that calls made together reach the client together; when the window closes, the leg ends.
 - If neither a person nor a client's tool can answer a question, the leg ends with the question as text
-  (`AWAITING_ANSWER`), and the next message of the conversation is the answer.
-- A turn is cancelled when its client abandons it, or when it fails while the agent still works on it. For the client
-  the turn is over, but its session stays busy until the agent has ended the turn (`CANCELLING`) and late updates have
-  arrived (`SETTLING`).
+  (`AWAITING_ANSWER`), and the next message in the conversation is the answer.
+- A turn is cancelled when its client abandons it, or when it fails while the agent is still working on it. For the
+  client, the turn is over, but its session stays busy until the agent has ended the turn (`CANCELLING`) and late
+  updates have arrived (`SETTLING`).
 - `CLOSED` is final: the session is free for the next turn.
 
 `TRANSITIONS` is the complete state machine. An event without an entry for the current state has no effect: client,
@@ -37,9 +38,9 @@ class TurnState(Enum):
     STREAMING = auto()
     """A leg is open and receives the agent's output."""
     BATCHING = auto()
-    """A leg is open and will end soon, because the agent called a tool of the client."""
+    """A leg is open and will end soon, because the agent called one of the client's tools."""
     AWAITING_ANSWER = auto()
-    """A leg ended with a question as text; the next message of the conversation answers it."""
+    """A leg ended with a question as text; the next message in the conversation answers it."""
     CANCELLING = auto()
     """The agent was asked to cancel the turn and has not ended it yet."""
     SETTLING = auto()
@@ -56,7 +57,7 @@ class TurnEvent(Enum):
     LEG_BEGAN = auto()
     """A leg began: a client now reads the events of the turn."""
     CALL_MADE = auto()
-    """The agent called a tool of the client."""
+    """The agent called one of the client's tools."""
     BATCH_ENDED = auto()
     """The wait for further calls is over, and there are calls to deliver to the client."""
     BATCH_EMPTIED = auto()
@@ -108,7 +109,7 @@ TRANSITIONS: Mapping[TurnState, Mapping[TurnEvent, TurnState]] = MappingProxyTyp
             # forms.dialogue: the agent withdraws a question with $/cancel_request, or reports with
             # elicitation/complete that the user has visited its URL.
             TurnEvent.WITHDRAWN: TurnState.BETWEEN_LEGS,
-            # The client continues without an answer, with results of earlier calls: the new leg repeats the question.
+            # The client continues with the results of earlier calls, without an answer: the new leg asks again.
             # test_acp_turn_state.py, test_a_leg_that_begins_without_an_answer_repeats_the_question.
             TurnEvent.LEG_BEGAN: TurnState.STREAMING,
             **_ENDS,

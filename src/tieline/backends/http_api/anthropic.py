@@ -14,7 +14,7 @@ from tieline.wire.shared.conversations import ConversationCache
 
 VERSION = "2023-06-01"
 REMOVED_BETAS = ("message-threads-",)
-"""Prefixes of beta flags that are not forwarded, because they change requests in ways that are not supported."""
+"""Prefixes of beta flags that are not forwarded, because the gateway does not support the requests that they enable."""
 
 
 def anthropic_codec(
@@ -22,7 +22,7 @@ def anthropic_codec(
 ) -> Codec:
     """Return the codec for one upstream.
 
-    `betas` says whether the beta flags of clients are forwarded. Some upstreams reject unknown flags.
+    `betas` says whether clients' beta flags are forwarded. Some upstreams reject unknown flags.
     """
     return Codec(
         protocol=wire.PROTOCOL,

@@ -60,7 +60,7 @@ def responses_codec(
 
 
 def issuer_of(name: str, url: str, headers: Headers) -> str:
-    """Return the identity of an upstream in its checkpoints. It changes with the address, the key and the headers."""
+    """Return the identity of an upstream in its checkpoints. It depends on its name, address, key and headers."""
     return sha256(repr((name, url, sorted(headers))).encode()).hexdigest()[:24]
 
 
@@ -110,7 +110,7 @@ def headers_for(key: str | None, extra: Headers) -> Headers:
 class OpenAIBackend(ReplayBackend):
     """Backend for one OpenAI-like upstream. Requests to other endpoints below the same base address can be forwarded.
 
-    If `responses` is set, requests of the Responses protocol are sent to it, and all other requests to `upstream`.
+    If `responses` is set, requests in the Responses protocol are sent to it, and all other requests to `upstream`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Follows redirects of an upstream, but only to the same host."""
+"""Follows an upstream's redirects, but only to the same host."""
 
 from urllib.parse import urlsplit
 
@@ -19,8 +19,8 @@ async def follow(
 ) -> HttpResponse:
     """Send a request again, with the same method and body, to the target of a redirect.
 
-    `response` is the redirect. Raise GatewayError if it is not followed, for example because it leads to another host,
-    and PipeError if a connection fails.
+    `response` is the redirect. Raise GatewayError if it must not be followed, for example because it leads to another
+    host, and PipeError if a connection fails.
     """
     origin, location = upstream.origin, ""
     for _ in range(MAX_REDIRECTS):

@@ -88,8 +88,8 @@ class ReplayRun:
     ) -> None:
         """Submit results. Once every call has a result, append the reply and the results to the history.
 
-        The tools of `request` replace the current ones. Its history is ignored, because it lacks the calls that
-        the gateway executed.
+        The tools and the `may_store` flag of `request` replace the current ones. Its history is ignored, because it
+        lacks the calls that the gateway executed.
         """
         if request is not None:
             self._request = replace(self._request, tools=request.tools, may_store=request.may_store)
@@ -133,10 +133,10 @@ class ReplayBackend:
         return await self.listed_models()
 
     async def listed_models(self) -> Sequence[ModelInfo]:
-        """Return the models that the upstream itself lists. Raise GatewayError if it does not."""
+        """Return the models that the upstream itself lists. Raise GatewayError if it provides no list."""
         return await list_models(self._upstream, self._listing)
 
-    async def start(self, request: Request, host: Host | None = None) -> Run:  # noqa: ARG002 - these APIs never ask the client's side
+    async def start(self, request: Request, host: Host | None = None) -> Run:  # noqa: ARG002 - these APIs never ask the user
         return ReplayRun(self._upstream_for(request), request)
 
     def _upstream_for(self, request: Request) -> Upstream:  # noqa: ARG002 - most upstreams have one API
@@ -203,7 +203,7 @@ class ReplayLeg:
         if not batch:
             self._close()
             raise StopAsyncIteration
-        if self._request.tools:  # only then can the reply contain calls, whose results must follow it
+        if self._request.tools:  # the reply is needed only if it can contain calls, to which results are added
             self._reply += [event.part for event in of_kind(batch, PartEnd)]
             if type(last := batch[-1]) is Finished:
                 self.checkpoint = last.checkpoint
@@ -251,10 +251,11 @@ class ReplayLeg:
         return events
 
     def _is_empty(self, events: list[Event]) -> bool:
-        """Return whether a complete answer has no content although the user has said something.
+        """Return whether a complete answer has no content, which counts as a failure.
 
-        After tool results, an empty answer is common: the model has nothing to add. A client of the same protocol
-        receives everything that the upstream sent, which may include content that the gateway does not know.
+        After tool results, an empty answer is common and not a failure: the model has nothing to add. Nor is it one if
+        the client uses the upstream's protocol: the client receives everything that the upstream sent, which may
+        include content that the gateway does not know.
         """
         if self._request.protocol == self._upstream.codec.protocol:
             return False
@@ -344,7 +345,7 @@ class ReplayLeg:
                 continue
             delay = self._upstream.retry_policy.delay(failed, attempts)
             if delay is None:
-                # Held events are dropped, because the client must not see an incomplete call.
+                # The held parts are dropped, because the client must not see an incomplete call.
                 first = [event for event in first if type(event) in _INVISIBLE]
                 first.append(final(failed))
                 break
@@ -360,7 +361,7 @@ class ReplayLeg:
         return await self._attempt(built)
 
     def _recovered(self, built: BuiltRequest, failed: Failed) -> BuiltRequest | None:
-        """Return the request in a form that the upstream may accept; None if the failure has another cause.
+        """Return the request in another form that the upstream may accept, or None if no other form would help.
 
         Sending the changed request does not count as a retry.
         """
@@ -379,5 +380,5 @@ class ReplayLeg:
         first = await self._again(built)
         if type(failed := first[-1]) is not Failed or not is_missing(failed):
             substitute.is_used = True
-            log.warning("upstream %s has no %s: its requests go to %s from now on", name, path, self._upstream.path)
+            log.warning("upstream %s has no %s; sending requests to %s from now on", name, path, self._upstream.path)
         return built, first

@@ -93,8 +93,8 @@ class RetryPolicy:
 class ForwardedHeaders(dict[bytes, str]):
     """Maps the name of an upstream's header to the name under which clients receive it.
 
-    The name of a header that is not forwarded is mapped to "". Clients receive the request id as
-    `request-id`, whatever the upstream calls it. Results for names that are not in FORWARDED are cached.
+    The name of a header that is not forwarded is mapped to "". Clients receive the request id as `request-id`,
+    whichever name the upstream uses for it. Results for names that are not in FORWARDED are cached.
     """
 
     MAX_NAMES = 1000

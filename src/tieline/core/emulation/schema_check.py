@@ -21,8 +21,9 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 def schema_error(value: Any, schema: Any) -> str | None:
     """Return a description of the first violation of the schema, with its path, or None if the value is valid.
 
-    Keywords that are unsupported or malformed are ignored. If a check takes more than MAX_STEPS steps, for example
-    because a schema refers to itself in every alternative, the rest of the value is accepted.
+    Keywords that are unsupported or malformed are ignored, and `oneOf` is treated like `anyOf`. If a check takes more
+    than MAX_STEPS steps, for example because a schema refers to itself in every alternative, the rest of the value is
+    accepted. So is anything nested more than MAX_DEPTH levels deep.
     """
     return _SchemaCheck(schema).error(value, schema, "$", 0)
 

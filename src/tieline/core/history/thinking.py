@@ -1,4 +1,4 @@
-"""Remember thinking and provider state, and restore them in histories of clients that drop them.
+"""Remember thinking and provider state, and restore them in histories from clients that drop them.
 
 Some upstreams expect the next request to contain their signed thinking, but many clients drop it. Thinking is stored
 under the ids of the calls in the same reply. If the reply has no calls, the key is its text and the user's text before
@@ -98,7 +98,7 @@ class ThinkingMemory:
             self._by_key.put(key, kept, sum(one.size for one in kept))
 
     def restore(self, backend: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the history with this backend's thinking and state restored, and those of other backends removed."""
+        """Return the history with this backend's thinking and state, and without signatures or state from others."""
         restored: list[Message] = []
         user_text_hash = 0
         for message in messages:
@@ -132,9 +132,9 @@ class ThinkingMemory:
     def _with_thinking(
         self, backend: str, parts: tuple[Part, ...], own: _RememberedThinking | None
     ) -> tuple[Part, ...]:
-        """Return the parts with this backend's thinking restored, and without signatures of other backends.
+        """Return the parts with this backend's thinking restored, and without signatures from other backends.
 
-        `own` is the entry of this backend for the reply, if there is one.
+        `own` is this backend's entry for the reply, if there is one.
         """
         thoughts = [part for part in parts if isinstance(part, Thinking)]
         if any(part.signature for part in thoughts):

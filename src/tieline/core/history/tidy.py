@@ -1,4 +1,4 @@
-"""Normalise the tool calls and results of a history, so that every upstream accepts it.
+"""Normalise the tool calls and results in a history, so that every upstream accepts it.
 
 Clients interrupt turns, compact their history, and send the results of parallel calls in order of completion or in
 separate messages. Some upstreams reject such a history, and they would reject every later request too, because clients
@@ -69,7 +69,7 @@ def _calls_of(message: Message, used: set[str]) -> list[str] | None:
 
 
 def _answers(message: Message, calls: Sequence[str]) -> bool:
-    """Return whether a message begins with the results of the calls with these ids, in order, and has no other ones."""
+    """Return whether a message begins with the results of these calls, in order, and contains no other results."""
     count = len(calls)
     if count and message.role != "user":
         return False

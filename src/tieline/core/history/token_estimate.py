@@ -12,7 +12,10 @@ _OBJECT = 200
 
 
 def estimate(request: Request) -> int:
-    """Estimate the number of tokens in a prompt: one for every four characters, and a fixed number for every image."""
+    """Estimate the number of tokens in a prompt.
+
+    The estimate is one for every four characters, plus a fixed number for every message, tool and image.
+    """
     tokens = 0
     characters = 0
     for message in request.messages:
