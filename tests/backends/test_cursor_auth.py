@@ -427,7 +427,7 @@ async def test_a_store_that_breaks_later_takes_nothing_away(
     service.script(REFRESH, given(NEXT, "R2"))
     with caplog.at_level(logging.WARNING):
         assert await account.renew(GOOD) == NEXT
-    assert "cannot save the renewed Cursor login" in caplog.text
+    assert "could not save the renewed Cursor login" in caplog.text
     assert "R2" not in caplog.text
     assert NEXT not in caplog.text
 

@@ -31,7 +31,7 @@ NEW = 60.0
 """For this many seconds, a new token is used even if it seems to have expired, because the local clock may be wrong."""
 
 QUIET = 10.0
-"""For this many seconds after a failed refresh, requests fail with the same error without calling the service."""
+"""For this many seconds after a failed refresh, others fail with the same error without calling the service."""
 
 Clock = Callable[[], float]
 
@@ -96,8 +96,8 @@ class Account:
     async def peek(self) -> LoginTokens:
         """Return the current tokens, even if they have expired. Raise GatewayError if there is no login.
 
-        This is for commands that describe the account. If it uses an API key, first exchange the key for tokens,
-        because only tokens identify the account.
+        This is for commands that describe the account. If the account has only an API key so far, first exchange the
+        key for tokens, because only tokens identify the account.
         """
         if self._tokens is None:
             await self._look()
@@ -140,7 +140,7 @@ class Account:
         return await self._ask(tokens)
 
     async def _take_stored(self) -> Failed | None:
-        """Replace the current tokens with newer ones from the store, or drop them if the store is empty (logout).
+        """Replace the current tokens with newer ones from the store, or drop them if the store is empty after a logout.
 
         If the store cannot be read, keep the current tokens. If there are no current tokens, return the failure.
         """
@@ -181,7 +181,7 @@ class Account:
             await self._store.save(tokens)
         except GatewayError as error:
             log.warning(
-                "cannot save the renewed Cursor login (%s); it will be lost when this program ends", error.message
+                "could not save the renewed Cursor login (%s); it will be lost when this program ends", error.message
             )
 
     def _is_fresh(self, tokens: LoginTokens) -> bool:
@@ -218,7 +218,7 @@ def _error(failure: Failed) -> GatewayError:
 
 def _checked(what: str, **fields: object) -> LoginTokens:
     try:
-        tokens = LoginTokens(**fields)  # type: ignore[arg-type]  # the callers are right above
+        tokens = LoginTokens(**fields)  # type: ignore[arg-type]  # only the class methods above call this
     except ValueError:
         tokens = LoginTokens()
     if not (tokens.access or tokens.api_key):

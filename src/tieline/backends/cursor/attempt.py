@@ -1,4 +1,4 @@
-"""One attempt of a run: a pipe, the state machine that speaks over it, and the tasks and timers that keep it alive.
+"""One attempt of a run: a pipe, the state machine that uses it, and the tasks and timers that keep it alive.
 
 Theory of operation
 -------------------
@@ -248,7 +248,7 @@ class Attempt:
         for query, item in self.machine.inbox_items.items():
             if self.human is not None and query not in self._asked:
                 work = self._put(query, item, self.human)
-                self._asked.begin(query, work, f"a question of {self._name}", partial(self._answer, query, None))
+                self._asked.begin(query, work, f"a question from {self._name}", partial(self._answer, query, None))
 
     async def _put(self, query: int, item: InboxItem, human: Human) -> None:
         self._answer(query, await submit(item, human))
@@ -278,7 +278,7 @@ class Attempt:
             timer.cancel()
 
     def _arm(self) -> None:
-        """Set the timer for the machine's `wake`. Restart it if the service made progress, apart from heartbeats."""
+        """Set the timer for the machine's `wake`. Restart it if the service has sent anything other than heartbeats."""
         wanted = (self.machine.wake_after, self.machine.progress)
         if "wake" in self._timers and wanted == self._armed_for:
             return

@@ -170,7 +170,9 @@ class CursorBackend:
         except GatewayError as error:
             if error.kind == "unauthorized":
                 return error
-            log.info("cannot get the configuration of %s (%s); keeping the current settings", self.name, error.message)
+            log.info(
+                "could not get the configuration from %s (%s); keeping the current settings", self.name, error.message
+            )
         self._config_at = self._clock()
         return None
 

@@ -1,8 +1,8 @@
 """Conversations: the ids and keys that the service uses, the state for the next turn, and runs that wait for a reply.
 
-A client sends its whole history with each request, but no id. A conversation is recognised by a fingerprint of all
+A client sends its whole history with each request, but no id. A conversation is recognized by a fingerprint of all
 messages up to the model's last one. So the id stays the same as a conversation grows, and conversations that begin with
-the same text have different ids as soon as the model's replies differ. Fingerprints are keyed with the account and with
+the same text have different ids as soon as the model's replies differ. Fingerprints also depend on the account, and on
 a secret that is generated for this process. If a fingerprint is unknown, for example after a restart or an edit of the
 history, the conversation receives a new id, and its history is sent again.
 """
@@ -126,7 +126,7 @@ class CursorConversations:
         return bool(self._waiting)
 
     def wait(self, conversation: CursorConversation, run: WaitingRun) -> None:
-        """Keep a run, for a limited time, until the next message of its conversation arrives."""
+        """Keep a run, for a limited time, until the next message in its conversation arrives."""
         conversation.waiting = run
         conversation.timer = asyncio.get_running_loop().call_later(self._wait_for, self._give_up, conversation)
         self._waiting[conversation] = None
@@ -183,9 +183,9 @@ def _end_of_past(messages: Sequence[Message]) -> int:
 
 
 def _turns(messages: Sequence[Message]) -> list[tuple[bytes, list[Part]]]:
-    """Group the parts of adjacent messages with the same role. Each group has a tag for its role.
+    """Group the parts of adjacent messages with the same role, because clients may join such messages.
 
-    Clients also join such messages. System prompts are left out, because they may change.
+    Each group has a tag for its role. System prompts are left out, because they may change.
     """
     turns: list[tuple[bytes, list[Part]]] = []
     for message in messages:

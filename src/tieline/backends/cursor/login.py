@@ -75,7 +75,7 @@ class AuthApi:
 
     async def ask(self, method: str, path: str, body: bytes = b"", bearer: str = "") -> AuthReply:
         """Make one call and return the response. Network errors and timeouts are returned, not raised."""
-        # Cursor's own programs use the plain fetch of their runtime for these calls.
+        # Cursor's own programs make these calls with Node's built-in `fetch`, which sends these headers.
         headers = [("accept", "*/*"), ("user-agent", "node")]
         if body:
             headers.append(("content-type", "application/json"))

@@ -48,7 +48,7 @@ async def take_over(
     platform: str = "linux",
     keyring: Callable[[], Keyring | None] = find_keyring,
 ) -> str:
-    """Import the login of Cursor's own client and store it. `paths` is the result of `login_import.places`."""
+    """Import the login from Cursor's own client and store it. `paths` is the result of `login_import.places`."""
     found: ImportedLogin = await import_login(paths, now=clock(), platform=platform, keyring=keyring)
     return await _kept(f"Imported the login from {found.place}.", store, found.tokens, clock())
 

@@ -1,7 +1,8 @@
-"""Imports the login of Cursor's own command line client or SDK, at the user's request.
+"""Imports the login from Cursor's own command-line client or SDK, at the user's request.
 
-The files of these programs are only read. After the import, the gateway and Cursor's program use the same login. If the
-service issues a new refresh token at each refresh, the user may later have to log in again in one of the programs.
+These programs' files are read, but never changed. After the import, the gateway and Cursor's program use the same
+login. If the service issues a new refresh token at each refresh, the user may later have to log in again in one of the
+programs.
 """
 
 from collections.abc import Callable, Sequence

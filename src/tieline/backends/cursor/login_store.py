@@ -1,4 +1,4 @@
-"""Stores a Cursor login, like all credentials, in the system's keyring or in a private file.
+"""Stores a Cursor login, like all credentials, in the system keyring or in a private file.
 
 The keyring and the file are both read, and the newer login is used, so that no login is lost if the keyring is locked
 or was installed later.
@@ -25,7 +25,7 @@ WORDING = Wording("Cursor login", "run `tieline login cursor`", "log in again")
 
 
 class LoginStore:
-    """Stores one login. `save` creates the folder of the file if necessary.
+    """Stores one login. `save` creates the directory for the file if necessary.
 
     `keyring` returns the keyring to use, if any. `timeout` is the time limit for the keyring, in seconds.
     """

@@ -180,7 +180,7 @@ class Http1Pipe:
             )
             body = await response.read(ERROR_LIMIT)
         if response.status == 404:
-            # The request may have reached another server than the one with the stream.
+            # The request may have reached a server other than the one that has the stream.
             problem = "the service does not know this run (status 404); if this persists, check `api_url`"
             raise PipeError("body", "reset", problem, sent=True)
         if response.status >= 500 and self._response is not None:

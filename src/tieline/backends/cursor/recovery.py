@@ -62,7 +62,7 @@ class Remedy(NamedTuple):
 
 
 class Recovery:
-    """Decides about the retries of one leg. If `is_fixed` is true, the transport never changes: the user chose it."""
+    """Decides on retries in one leg. If `is_fixed` is true, the transport never changes: the user chose it."""
 
     def __init__(
         self,

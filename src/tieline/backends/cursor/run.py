@@ -173,7 +173,7 @@ class LegProgress:
 
     def __init__(self) -> None:
         self.recovery: Recovery | None = None
-        """The object that decides about retries; None before the first failure."""
+        """The object that decides on retries; None before the first failure."""
         self.reply: list[Part] = []
         """The finished parts of the leg."""
         self.notes: list[Note] = []
@@ -238,7 +238,7 @@ class LiveRun:
         self._last_turn: ConversationState | None = None
         """The stored state of the conversation's last turn; None if this turn does not continue from it."""
         self._client_messages = request.messages
-        """The history of the client's last request."""
+        """The messages in the client's last request."""
         self._shown: list[Part] = []
         """The texts sent to the client since its last request, in legs that ended with calls to gateway tools."""
         self._run_id = service.mint_id()

@@ -43,5 +43,5 @@ class RunServices:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def recovery(self, transport: Transport) -> Recovery:
-        """Return the object that decides about the retries of a new leg. The leg begins with `transport`."""
+        """Return the object that decides on retries in a new leg. The leg begins with `transport`."""
         return Recovery(transport, is_fixed=self.is_fixed, clock=self.clock)

@@ -112,7 +112,7 @@ def describe(tokens: LoginTokens, now: float) -> str:
 
 
 def describe_validity(tokens: LoginTokens, now: float) -> str:
-    """Return a text that says when the access token expires, without anything about the account."""
+    """Return a text that says when the access token expires. It contains nothing about the account."""
     text = _validity(read_claims(tokens.access).expires, now)
     return f"{text}; renewed automatically" if tokens.is_renewable else text
 

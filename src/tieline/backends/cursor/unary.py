@@ -1,4 +1,4 @@
-"""Unary calls to Cursor's service. They return the lists of models, the configuration, and the privacy mode."""
+"""Unary calls to Cursor's service, which return the lists of models, the configuration, and the privacy mode."""
 
 import asyncio
 from collections.abc import Callable
@@ -61,7 +61,10 @@ class UnaryClient:
         self._timeouts = timeouts
 
     async def models(self) -> list[CursorModel]:
-        """Return the account's models with details from the service's catalogue. Raise GatewayError if a call fails."""
+        """Return the account's models, with details from the service's catalogue if it is available.
+
+        Raise GatewayError if the list of the account's models is not available.
+        """
         usable = read_usable(await self._call(USABLE))
         try:
             catalogue = read_catalogue(await self._call(CATALOGUE, _ASK_FOR_PARAMETERS.SerializeToString()))

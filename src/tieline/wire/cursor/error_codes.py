@@ -1,6 +1,6 @@
 """Tables of Cursor's errors. They map each known number, phrase and code to Tieline's error code and advice for users.
 
-The errors that are retried are those that Cursor's own client retries, as far as this is known.
+Tieline retries the same errors as Cursor's own client, as far as these are known.
 """
 
 from typing import NamedTuple
@@ -258,7 +258,10 @@ BY_WORDS: tuple[tuple[str, str, ErrorMeaning], ...] = (
     ("", "too many requests", RATE_LIMITED),
     ("not_found", "model", NO_MODEL),
 )
-"""Connect codes (empty for any), lower-case phrases in messages, and their meanings. The first match applies."""
+"""Triples of a Connect code (empty for any), a lower-case phrase in the message, and the meaning.
+
+The first match applies.
+"""
 
 BY_CODE: dict[str, ErrorMeaning] = {
     "unauthenticated": UNAUTHENTICATED,

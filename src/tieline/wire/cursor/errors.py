@@ -119,7 +119,7 @@ def read_trailers(headers: Pairs, *, has_begun: bool = False) -> Failed | None:
 
 
 def trailer_lines(payload: bytes) -> Pairs:
-    """Parse the payload of a trailer frame into pairs of name and value."""
+    """Parse the payload of a trailer frame into name-value pairs."""
     lines = payload.decode(errors="replace").splitlines()
     return [(name.strip(), value.strip()) for name, _, value in (line.partition(":") for line in lines) if name.strip()]
 
@@ -154,7 +154,7 @@ def read_strays(data: bytes) -> Failed:
 
 
 def incomplete(how: str) -> Failed:
-    """Return the error for a stream that ended before the turn was over. The message includes the cause `how`."""
+    """Return the error for a stream that ended before the turn was over. The message names the cause, `how`."""
     return _spelled(INCOMPLETE, "", how=how)
 
 
@@ -256,7 +256,7 @@ def _in_details(value: bytes) -> _ReportedError | None:
 
 
 def _in_debug(json: bytes) -> _ReportedError | None:
-    """Parse error details in JSON. The JSON form is used only if the binary form is missing."""
+    """Parse error details in JSON. The JSON form is used only if the binary form is missing or unreadable."""
     try:
         debug = read(_DEBUG, json)
     except Malformed:

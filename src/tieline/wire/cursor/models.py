@@ -63,7 +63,7 @@ def unlisted(name: str) -> ModelInfo:
 
 
 def read_usable(body: bytes) -> list[CursorModel]:
-    """Parse the response of GetUsableModels; raise GatewayError if it is unreadable."""
+    """Parse a GetUsableModels response; raise GatewayError if it is unreadable."""
     found = _read(body, GetUsableModelsResponse()).models
     models = {
         model.model_id: CursorModel(
@@ -78,7 +78,7 @@ def read_usable(body: bytes) -> list[CursorModel]:
 
 
 def read_catalogue(body: bytes) -> list[CursorModel]:
-    """Parse the response of AvailableModels; raise GatewayError if it is unreadable."""
+    """Parse an AvailableModels response; raise GatewayError if it is unreadable."""
     found = _read(body, AvailableModelsResponse()).models
     return [_catalogued(model) for model in found if model.name or model.server_model_name]
 

@@ -15,8 +15,11 @@ from tieline.model.request import EMPTY_SCHEMA
 from tieline.wire.shared.json import decode_any, encode
 
 MAX_DEPTH = 28
-"""The maximum nesting of JSON. Protobuf parsers allow 100 nested messages. Each level of JSON takes three of them; the
-other levels are left for the enclosing messages."""
+"""The maximum nesting depth of JSON.
+
+Protobuf parsers allow 100 nested messages. Each level of JSON takes three of them; the rest are left for the enclosing
+messages.
+"""
 
 _WHOLE = 2.0**63
 

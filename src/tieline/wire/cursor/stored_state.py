@@ -17,7 +17,10 @@ LIMIT_EACH = 32 << 20
 LIMIT_TOTAL = 128 << 20
 
 _OVERHEAD = 128
-"""The estimated number of bytes that a blob takes besides its id and data. Because of it, even empty blobs count."""
+"""The estimated number of bytes that a blob takes besides its id and data.
+
+It makes even empty blobs count towards the total limit.
+"""
 
 
 def blob_id(data: bytes) -> bytes:
@@ -26,7 +29,11 @@ def blob_id(data: bytes) -> bytes:
 
 
 class Blobs:
-    """The blobs of one run, by id. The limits apply to blobs that the service stores, not to the initial blobs."""
+    """The blobs of one run, by id.
+
+    The limits are checked when the service stores a blob. The initial blobs are always accepted, but count towards the
+    total.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Parse diagnostics of files from the JSON or the lines of text that a client's tool returns."""
+"""Parse file diagnostics from the JSON or the lines of text that a client's tool returns."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -70,8 +70,8 @@ def read_result(
 ) -> kinds.ReadResult:
     """Return the typed result of a read, and keep it in `reads`.
 
-    `path` is the absolute path of the file. `placed` contains the roles (such as the range of lines) whose values were
-    passed to the client's tool.
+    `path` is the absolute path of the file. `placed` contains the roles (see `wire.shared.capabilities`) of the values
+    that were passed to the client's tool; they show whether the tool was asked for a range of lines.
     """
     image = next((found for part in result.content if (found := image_of(part))), None)
     if image is not None and not result.is_error:

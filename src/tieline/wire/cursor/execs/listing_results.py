@@ -164,7 +164,7 @@ def _written(node: _Directory, path: str, ignore: Sequence[str], *, is_root: boo
         _written(inner, f"{base}/{name}", ignore) for name, inner in _sorted(node.directories.items(), ignore)
     ]
     files = [LsDirectoryTreeNode.File(name=name) for name, _ in _sorted(node.files.items(), ignore)]
-    # A flat listing does not show the contents of a directory.
+    # In a flat listing, a subdirectory without entries is not necessarily empty: its contents are not shown.
     is_known = is_root or bool(node.directories or node.files)
     return LsDirectoryTreeNode(
         abs_path=path, children_dirs=directories, children_files=files, children_were_processed=is_known

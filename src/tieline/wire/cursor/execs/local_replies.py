@@ -87,9 +87,10 @@ def _stdin(args: kinds.WriteShellStdinArgs, _: ClientToolset) -> Sequence[Messag
 
 
 def _words(capability: Capability) -> Callable[[Any, ClientToolset], Sequence[Message]]:
-    """Return a handler for execs with unknown arguments.
+    """Return a handler for execs whose arguments are unknown to Tieline.
 
-    The handler refuses the exec and suggests a client's tool with this capability.
+    The handler refuses the exec, and tells the model which of the client's tools, if any, to use instead: preferably
+    one with this capability.
     """
 
     def answer(args: Any, toolset: ClientToolset) -> Sequence[Message]:

@@ -71,7 +71,7 @@ class ClientToolset:
         self.workspace = workspace
 
     def fit(self, capability: Capability, wanted: Wanted) -> FittedCall | None:
-        """Choose a client's tool with this capability, and build its arguments from `wanted`.
+        """Choose one of the client's tools with this capability, and build its arguments from `wanted`.
 
         Return None if no tool fits.
         """
@@ -104,7 +104,10 @@ class ClientToolset:
 
 
 class CallPlan(NamedTuple):
-    """A call to the client's tool `name`. `placed` contains the roles whose values are in its arguments."""
+    """A call to the client's tool `name`.
+
+    `placed` contains the roles (see `wire.shared.capabilities`) of the values in its arguments.
+    """
 
     name: str
     arguments: str
@@ -122,7 +125,7 @@ class ExecRefusal(NamedTuple):
 def plan(kind: str, args: Any, toolset: ClientToolset) -> CallPlan | ExecRefusal | None:
     """Return the call for an exec, or a refusal if no tool fits.
 
-    Return None if execs of this kind are not run by a client's tool.
+    Return None if the caller must answer the exec without a call.
     """
     planner = _PLANNERS.get(kind)
     return planner(args, toolset) if planner else None
@@ -242,7 +245,7 @@ def _delete(args: kinds.DeleteArgs, toolset: ClientToolset) -> CallPlan | ExecRe
 
 
 def _ls(args: kinds.LsArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
-    """Plan to list a directory: with a listing tool, a reading tool that accepts directories, or a glob tool.
+    """Plan to list a directory with a listing tool, a reading tool that accepts directories, or a glob tool.
 
     The first of these that the client has is used.
     """

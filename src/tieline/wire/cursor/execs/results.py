@@ -21,7 +21,7 @@ from tieline.wire.shared.file_text import answered
 
 
 class RunningShells:
-    """Maps the client's session names of background commands to the service's numbers, and back."""
+    """Maps the client's session names for background commands to shell numbers for the service, and back."""
 
     def __init__(self) -> None:
         self._sessions: dict[int, str] = {}
@@ -64,7 +64,10 @@ def typed(done: FinishedExec) -> Sequence[Message]:
 
 
 def _ran(done: FinishedExec) -> shell_results.ShellOutcome:
-    """Parse the outcome of a command from the first part of the result. Later parts contain the user's text."""
+    """Parse the outcome of a command from the first part of the result.
+
+    Later parts, such as text that the user added, are appended to its output.
+    """
     texts = [part_text(part) or "" for part in done.result.content] or [""]
     ran = shell_results.read(texts[0])
     if ran.code is None and ran.ending == "exited":

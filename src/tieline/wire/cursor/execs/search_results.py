@@ -1,8 +1,9 @@
 """Parse the output of a client's search tool: matching lines, files or counts.
 
 Tools return lines such as `path:line:text`, file names as headings above numbered lines, a list of files, or counts.
-The result has the output mode that the service requested, if the output allows it. If not, the result has the mode of
-the output, and names it. For example, the service may request lines, but the tool returns only files.
+The result has the output mode that the service requested, if the tool's output allows it. Otherwise, for example if the
+service requested lines but the tool returned only file names, the result has the mode of the output, and says which one
+that is.
 """
 
 import re
@@ -167,7 +168,7 @@ def _kept(found: SearchOutput, glob: str) -> SearchOutput:
 
 
 def _alternatives(glob: str) -> list[str]:
-    """Expand the braces of a glob: `*.{ts,tsx}` becomes two patterns."""
+    """Expand the first pair of braces in a glob: `*.{ts,tsx}` becomes two patterns."""
     braces = re.search(r"\{([^{}]{0,200})\}", glob)
     if not braces:
         return [glob]

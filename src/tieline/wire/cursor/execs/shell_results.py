@@ -1,8 +1,8 @@
 """Parse the outcome of a command from the client's output, and build typed results and stream events from it.
 
 Every client reports the exit code in its own way: in a line before or after the output, in tags, in labels or in JSON.
-The failure of a command is an ordinary result, not an error of the call. Without an exit code, the command counts as
-successful unless the client flags the call as an error.
+A failed command is an ordinary result, not a failed call. Without an exit code, the command counts as successful
+unless the client flags the call as an error.
 """
 
 import re
@@ -38,7 +38,7 @@ class ShellOutcome(NamedTuple):
     session: str = ""
 
 
-# ── Output of clients ────────────────────────────────────────────────────────────────────────────
+# ── Client output ────────────────────────────────────────────────────────────────────────────────
 
 _CODES = ("exit_code", "exitCode", "returncode", "return_code", "code", "exit")
 _SURE = frozenset(_CODES[:4])
@@ -102,7 +102,7 @@ def read(text: str) -> ShellOutcome:
 def _from_answers(text: str) -> ShellOutcome | None:
     """Parse the combined output of several commands. The exit code is 1 if any of them failed.
 
-    Return None if the text is not such an output.
+    Return None if the text is not such output.
     """
     found = answers(text)
     if not found:

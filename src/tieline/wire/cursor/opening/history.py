@@ -170,7 +170,11 @@ def _text(text: str) -> Json:
 
 
 def _copied(text: str) -> str:
-    """Return a copy of a text that is not ASCII. Python then caches the UTF-8 form in the copy, not in the original."""
+    """Return a copy of a text that is not ASCII, and any other text itself.
+
+    Encoding a text makes Python cache its UTF-8 form with it. The copy is soon dropped together with its cache; the
+    original would keep the cache for as long as the request exists.
+    """
     return text if text.isascii() else text[:1] + text[1:]
 
 

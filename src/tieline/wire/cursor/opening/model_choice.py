@@ -34,7 +34,7 @@ _THINKING_IN_NAME = re.compile(r"-thinking(?:-|\Z)")
 
 
 class ModelChoice(Value):
-    """The model of a run, the agent mode in which it works, and its parameters as pairs of name and value."""
+    """The model of a run, the agent mode in which it works, and its parameters as name-value pairs."""
 
     id: str
     mode: Mode = "agent"
@@ -92,7 +92,7 @@ def choose(name: str, reasoning: Reasoning, known: CursorModel | None, notes: li
     )
 
 
-# ── Options of the name ──────────────────────────────────────────────────────────────────────────
+# ── Options in the name ──────────────────────────────────────────────────────────────────────────
 
 
 def _option(option: str) -> tuple[str, str]:
@@ -122,7 +122,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-# ── Options of the request ───────────────────────────────────────────────────────────────────────
+# ── Settings in the request ──────────────────────────────────────────────────────────────────────
 
 
 def _asked(reasoning: Reasoning) -> dict[str, str]:

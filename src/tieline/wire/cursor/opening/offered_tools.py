@@ -44,7 +44,7 @@ The values are shared: copy a value before changing it.
 
 
 def new_schema_cache() -> SchemaCache:
-    """Return an empty cache, to be shared by all requests of a backend."""
+    """Return an empty cache, to be shared by all requests to a backend."""
     return BoundedCache(512, max_each=_MAX_CACHED_SCHEMA)
 
 
@@ -64,7 +64,10 @@ class OfferedTools:
 
     @classmethod
     def of(cls, tools: Sequence[ToolSpec], schemas: SchemaCache | None = None) -> "OfferedTools":
-        """Build an offer of these tools, except tools that other upstreams run. Raise BadRequest if none remain."""
+        """Build an offer of these tools, except those that only other upstreams can run.
+
+        Raise BadRequest if that is all of them.
+        """
         notes: list[Note] = []
         specs: dict[str, ToolSpec] = {}
         for spec in tools:
@@ -111,10 +114,10 @@ class OfferedTools:
         return None
 
     def _resolve(self, name: str) -> str | None:
-        """Return the client's own name of the tool that `name` denotes; None if there is no unique match.
+        """Return the client's own name for the tool that `name` denotes; None if there is no unique match.
 
-        `name` may be the offered name or the client's own name, with or without the server's prefix, in any letter
-        case.
+        `name` may be the offered name or the client's own name, with or without the server's prefix. If there is no
+        exact match, letter case and punctuation are ignored.
         """
         for form in (name, _SERVER.sub("", name, count=1) if _SERVER.match(name) else name):
             if form in self._own:

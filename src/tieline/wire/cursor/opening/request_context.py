@@ -1,8 +1,8 @@
 """Build the request context: facts about the machine and the workspace, tools, and rules for the model.
 
-The client's system prompt becomes a rule, because the service has its own system prompt and drops any other. Options of
-the request that have no field in the protocol (a required tool call, an answer in JSON) also become rules, and a note
-is added for each.
+By default, the client's system prompt becomes a rule, because the service has its own system prompt and drops any
+other. Request options for which the protocol has no field (a required tool call, one call at a time, an answer in JSON)
+also become rules, and a note is added for each.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -135,10 +135,10 @@ def system_prompt(messages: Iterable[Message]) -> str:
 
 
 def rules(request: Request, offer: OfferedTools, notes: list[Note]) -> str:
-    """Return the text of rules that express the options of a request for which the protocol has no field.
+    """Return the text of the rules that express those request options for which the protocol has no field.
 
-    Such options are a required tool call and the output format. Add a note for each of them, and for each option that
-    has no effect.
+    These are a required tool call, one call at a time, and the output format. Add a note for each of them, and for each
+    sampling option that the upstream does not support.
     """
     demands = [*_of_choice(request.tool_choice, offer, notes), *_of_output(request.output, notes)]
     left = [name for name in _SAMPLING if getattr(request.sampling, name) not in (None, ())]

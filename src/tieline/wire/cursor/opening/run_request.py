@@ -1,7 +1,8 @@
 """Build the message that opens a run from a neutral request.
 
-The user's last message becomes the action of the run; all earlier messages become its history. If the run that waited
-for tool results is gone, the request ends with these results and no user message. The action is then to resume.
+The user's last message becomes the action of the run; all earlier messages become its history. A request may also end
+with tool results and no user message, because the run that waited for the results is gone. The action is then to resume
+or, if the history is sent as text, a user message that asks the model to go on.
 """
 
 from collections.abc import Sequence
@@ -78,7 +79,7 @@ def open_run(
 
     `checkpoint` is the last state of an earlier run of the same conversation. With a checkpoint, the history is not
     sent again, and the caller must still have the blobs that the checkpoint refers to. `model` describes the requested
-    model; None if it is unknown. `schemas` is a cache that all requests of a backend share.
+    model; None if it is unknown. `schemas` is a cache that all requests to a backend share.
     """
     notes: list[Note] = []
     reasoning = request.reasoning if settings.reasoning else Reasoning()

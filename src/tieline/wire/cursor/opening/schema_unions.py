@@ -27,7 +27,10 @@ _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentS
 _LISTED = (*_UNIONS, "prefixItems")
 _SINGLE = ("items", "additionalProperties", "contains", "propertyNames", "unevaluatedProperties", "unevaluatedItems")
 _LOGIC = ("not", "if", "then", "else")
-"""Keywords in which unions cannot be replaced, because allowing more values there may make the schema stricter."""
+"""Keywords in which unions cannot be replaced, because allowing more values there may make the schema stricter.
+
+A keyword that contains a union is removed.
+"""
 
 
 def for_service(schema: bytes) -> tuple[bytes, tuple[str, ...]]:
@@ -163,7 +166,10 @@ def _joined_types(members: Sequence[Schema]) -> Schema:
 
 
 def _joined_lists(members: Sequence[Schema]) -> Schema:
-    """Join `enum` if all members have it. Keep `items` if it is the same in all members; otherwise allow any items."""
+    """Join `enum` if all members have it, and join `items`.
+
+    `items` is kept if it is the same in all members that have it; otherwise any items are allowed.
+    """
     joint: Schema = {}
     enums = [member.get("enum") for member in members]
     if all(isinstance(enum, list) for enum in enums):

@@ -213,7 +213,7 @@ class StoredAnswers:
     def next_step(self) -> None:
         """Begin the next step, and drop the copies of earlier steps.
 
-        The caller must call this when a tool call was made or answered.
+        The caller must call this whenever a tool call is made or answered.
         """
         self._earlier_steps += self._this_step
         self._this_step = []

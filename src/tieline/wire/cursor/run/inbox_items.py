@@ -1,4 +1,4 @@
-"""Convert queries from the service to inbox items for a person, and the person's answers to replies.
+"""Convert queries from the service into inbox items for a person, and the person's answers into replies.
 
 A person decides on three kinds of queries: questions with options, plans, and requests to switch the mode. A refusal
 includes the person's reason, if there is one. If no person decides on such a query, `query_replies` provides the reply,
@@ -57,7 +57,7 @@ def inbox_item_of(query: queries.InteractionQuery, settings: QuerySettings) -> I
 
 
 def reply_with(query: queries.InteractionQuery, answer: Answer | None) -> QueryReply | None:
-    """Convert a person's answer to a reply to the query. Return None if the answer contains no decision."""
+    """Convert a person's answer into a reply to the query. Return None if the answer contains no decision."""
     match answer:
         case QuestionAnswer(action="accept"):
             return _answered(query, answer.values)
@@ -86,7 +86,7 @@ def plan_as_text(query: queries.InteractionQuery) -> tuple[str, str]:
 
 
 def reply_with_text(query: queries.InteractionQuery, text: str) -> QueryReply:
-    """Convert `text`, the user's message after a plan, to a reply. Any text but a plain approval rejects the plan."""
+    """Convert `text`, the user's message after a plan, into a reply. Any text but a plain approval rejects the plan."""
     return accept_plan(query) if is_approval(text) else reject_plan(query, text)
 
 

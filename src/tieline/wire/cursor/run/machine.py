@@ -11,7 +11,7 @@ transitions between them are in `states`; read its theory of operation first. Th
   stream that breaks off after `turn_ended`, or stays open without content, counts as successful, too. Any earlier end
   is a failure.
 
-`outbox` returns the messages to send. The machine has no timers; the caller reports quiet with `wake`.
+`outbox` returns the messages to send. The machine has no timers: the caller calls `wake` after a period without data.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -69,8 +69,8 @@ class CursorRun:
     """The state machine of one run.
 
     `mint` returns a new id each time. A batch of calls counts as complete after `batch_wait` seconds without data from
-    the service, the run after `end_wait` seconds. `clock` returns the time in seconds, to measure how long calls take.
-    `can_ask` returns whether there is a person who can answer an inbox item.
+    the service; a run whose turn has ended, after `end_wait` seconds. `clock` returns the time in seconds, to measure
+    how long calls take. `can_ask` returns whether there is a person who can answer an inbox item.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class CursorRun:
         """End the run and its leg without an error.
 
         The caller does this instead of reporting a failure or waiting longer. The leg ends with the stop reason
-        `reason`. Return its last events. Raise IllegalTransition if no leg is open.
+        `reason`. Return its last events. Raise IllegalTransition if no leg is open and none has just failed.
         """
         self._end_leg(reason, RunEvent.GIVEN_UP)
         return self.pull()

@@ -2,7 +2,7 @@
 
 A query becomes an inbox item if a person can be asked. Otherwise, a question is passed to the client's tool for asking
 questions, if it has one, and a plan is shown to the user as text; the user's next message approves or rejects it. All
-other queries are answered at once. If only a person is allowed to approve such a query, it is refused.
+other queries are answered at once; those that only a person is allowed to approve are refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -97,7 +97,7 @@ class PendingQueries:
         return plan_as_text(self.shown_plan or InteractionQuery())
 
     def reply_to_plan(self, text: str) -> QueryReply | None:
-        """Convert `text`, the user's message, to the reply to `shown_plan`. Return None if no plan was shown."""
+        """Convert `text`, the user's message, into the reply to `shown_plan` or `due_plan`; None if both are None."""
         query, self.shown_plan = self.shown_plan or self.due_plan, None
         self.due_plan = None
         return reply_with_text(query, text) if query is not None else None

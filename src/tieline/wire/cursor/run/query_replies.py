@@ -1,9 +1,11 @@
 """Replies to queries from the service on which no person decides.
 
-Every query needs a reply, or the run waits forever. Plans and mode changes are refused, because only a person is
-allowed to approve them. The settings determine the replies to all other queries. A reply has the field number of its
-query. Nearly all replies have the same structure: field 1 is an approval, field 2 is a refusal with its reason.
-Therefore, even queries of unknown kinds can be refused.
+Every query needs a reply, or the run waits forever. Questions, plans and mode changes are refused, because only a
+person is allowed to decide on them. The settings determine the replies to requests for web access and image generation.
+For every other kind of query, the reply is always the same.
+
+A reply uses the field number of its query. Nearly all replies have the same structure: field 1 is an approval, field 2
+is a refusal with its reason. Therefore, even queries of unknown kinds can be refused.
 """
 
 from typing import NamedTuple
@@ -55,7 +57,7 @@ class QueryReply(NamedTuple):
 def reply_to(query: queries.InteractionQuery, settings: QuerySettings, why: str = "") -> QueryReply | None:
     """Return the reply to a query on which no person decides; None if the query is empty.
 
-    `why` is the reason why no person decided. If the reply is a refusal, it includes this reason.
+    `why` is the reason why no person decided. Refusals include it, except for questions and queries of unknown kinds.
     """
     kind = query.WhichOneof("query")
     if kind == "ask_question_interaction_query":

@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 
-A run uses one stream of the service; a leg is the part of the run that answers one request from the client. Two state
+A run uses one stream to the service; a leg is the part of the run that answers one request from the client. Two state
 machines describe a run. They change independently, each according to its own table in this module:
 
 `RunState` is the run as the client sees it: whether a leg is open, whether it has made calls, and whether the run is
@@ -18,8 +18,8 @@ and only if no call is open; any other end is a failure. If a run ends while no 
 ending (`UNREPORTED`).
 
 Until the run is over, events from the service are legal in every state; after that, `CursorRun` ignores them. An event
-that is not in the table is therefore a mistake by the caller, such as beginning a second leg. It raises
-`IllegalTransition`.
+that is not in the table is therefore a mistake by the caller, such as beginning a leg while another one is open. It
+raises `IllegalTransition`.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class IllegalTransition(Exception):
 
 
 class Transitions(dict[Trigger, State]):
-    """Maps each event that is allowed in one state to the next state. Looking up any other raises IllegalTransition."""
+    """Maps each event allowed in one state to the next state. Looking up any other event raises IllegalTransition."""
 
     def __init__(self, state: State, following: Mapping[Trigger, State]) -> None:
         super().__init__(following)
@@ -142,7 +142,7 @@ RUN_TRANSITIONS = transition_table(
             RunEvent.RUN_FAILS: RunState.FAILED,  # Seen in error_page
             RunEvent.GIVEN_UP: RunState.OVER,
         },
-        # A leg that begins after the end is opened, gets the ending, and is closed in one step.
+        # If a leg begins when the run is over, it is opened, gets the ending, and is closed, all in one step.
         RunState.UNREPORTED: {RunEvent.LEG_BEGINS: RunState.LEG_OPEN},  # Seen in eof_while_parked
         RunState.FAILED: {
             RunEvent.LEG_BEGINS: RunState.LEG_OPEN,

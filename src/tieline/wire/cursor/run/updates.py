@@ -151,8 +151,8 @@ class UpdateReader:
         """Read short text deltas and token counts from frames, and return the number of frames read.
 
         Reading starts at the index `at` and stops at the first frame with other content. Nearly all frames of a stream
-        contain such deltas or counts. Parsing them by hand has the same result as `receive`, but takes only a third of
-        the time.
+        contain such deltas or counts. Parsing them by hand gives the same result as `receive`, but takes only a third
+        of the time.
         """
         texts: list[str] = []
         taken = tokens = 0
@@ -309,7 +309,7 @@ class UpdateReader:
         text = update.thinking_delta.text
         if not self._thinks:
             if not text.strip():
-                return  # sent ahead of everything else, as in transcripts/cursor/thinking.dialogue
+                return  # the service begins with a blank delta, as in transcripts/cursor/thinking.dialogue
             self.pause()
         self._add(Thinking, text)
         self._thinks = True
