@@ -1,9 +1,9 @@
 """Build a request for a Messages upstream.
 
-The order of members is fixed, and the messages come last, so that consecutive requests of a conversation begin with the
-same bytes and the upstream's prompt cache works. In long conversations, the tools, the system prompt and the turns are
-fragments from the conversation cache. The JSON of a client that uses this protocol is sent unchanged (see
-`model.source`), except for the members that the gateway has to change.
+The order of members is fixed, and the messages come last, so that consecutive requests in a conversation begin with the
+same bytes and the upstream's prompt cache works. In long conversations, the tools, the system prompt and the turns (see
+`build_messages`) are fragments from the conversation cache. JSON from a client that uses this protocol is sent
+unchanged (see `model.source`), except for the members that the gateway has to change.
 
 The API caches the prompt up to each cache mark, and reuses a cached prompt only up to a mark. A mark from the client is
 a member of the JSON of its block. The gateway's own marks move with every request, so they are inserted into the
@@ -71,7 +71,7 @@ def build_count(request: Request, dialect: Dialect = DEFAULT, cache: Conversatio
 
 
 def read_count(body: bytes) -> int:
-    """Return the number of tokens in a response of /v1/messages/count_tokens. Raise GatewayError if it is invalid."""
+    """Return the token count in a response from /v1/messages/count_tokens. Raise GatewayError if it is invalid."""
     try:
         return read(_COUNT, body).input_tokens
     except Malformed as error:
@@ -186,11 +186,11 @@ def _with_blocks(system: Fragment, blocks: list[TextBlock]) -> Fragment:
     return Fragment((), before + encode(blocks)[1:], mark_at=2)
 
 
-# ── A client of the same protocol ────────────────────────────────────────────────────────────────
+# ── A client that uses the same protocol ─────────────────────────────────────────────────────────
 
 
 def _copied(request: Request, prompt: _Prompt, settings: dict[str, Any], source: RequestSource) -> bytes:
-    """Return the JSON of the client's request, in which only the members that changed are replaced."""
+    """Return the client's JSON request with the changed members replaced."""
     out = settings_of(source, settings, own=_TRANSLATED)
     parsed = source.parsed
     del out["messages"]  # they come last

@@ -289,7 +289,7 @@ def _insert_thinking(blocks: list[Block], thinking: ThinkingBlock | RedactedBloc
 def _is_reference(block: str) -> bool:
     """Return whether the JSON of a block is a tool_reference, which announces a tool with deferred loading.
 
-    Upstreams that do not support `Dialect.extensions` do not know such blocks.
+    Upstreams without `Dialect.extensions` do not know such blocks.
     """
     return _HEAD.decode(block).type == "tool_reference"
 

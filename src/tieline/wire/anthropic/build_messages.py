@@ -24,7 +24,7 @@ from tieline.wire.shared.spelling import ToolNames
 from tieline.wire.shared.unsupported import TOOL_ADDITIONS
 
 PLACEHOLDER = "…"
-"""The text of a turn that has no content, because the API rejects empty turns."""
+"""The text to send in a turn that has no content, because the API rejects empty turns."""
 MIN_CACHED_MESSAGES = 3
 """Minimum number of messages in a conversation whose turns are cached. Shorter conversations rarely continue."""
 
@@ -205,7 +205,7 @@ def _has_directives(message: Message) -> bool:
 
 
 def _reminder(message: Message, blocks: BlockWriter) -> list[TextBlock]:
-    """Convert a system message to a `<system-reminder>`, because the upstream accepts none at its position."""
+    """Convert a system message at a position where the upstream accepts none to a `<system-reminder>`."""
     blocks.notes += [
         left_out(part.kind, "the upstream accepts no system message here")
         for part in message.parts

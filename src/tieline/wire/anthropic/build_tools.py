@@ -85,8 +85,8 @@ def _tool_names(tools: tuple[ToolSpec, ...]) -> ToolNames:
 def _allowed(choice: ToolChoice) -> tuple[str, ...] | None:
     """Return the names of the tools to offer; None to offer all tools.
 
-    The API can require a call to one named tool, but cannot restrict the model's choice to several tools. For such a
-    restriction, only these tools are offered.
+    The API can require a call to one named tool, but cannot restrict the model's choice to several tools. So, for
+    such a restriction, only the allowed tools are offered.
     """
     if not choice.names or choice.mode == "none" or (choice.mode == "required" and len(choice.names) == 1):
         return None
@@ -94,7 +94,10 @@ def _allowed(choice: ToolChoice) -> tuple[str, ...] | None:
 
 
 def _hosted(spec: ToolSpec, at: int, request: Request, notes: list[Note]) -> Raw | None:
-    """Return the client's JSON for a hosted tool. If the tool is from another protocol, return None and add a note."""
+    """Return the client's JSON for a tool that the upstream runs.
+
+    If the tool is from another protocol, return None and add a note.
+    """
     own = _own(spec)
     if own is None:
         notes.append(without_hosted(spec, at, request))

@@ -1,7 +1,7 @@
 """Descriptions and schemas of the tools that Anthropic defines and the client runs.
 
-A request refers to such a tool by its type and contains neither a description nor a schema. Upstreams of other
-protocols need both. They call the tool by the name that the client uses, so their calls need no translation.
+A request refers to such a tool by its type and contains neither a description nor a schema. Upstreams that use
+other protocols need both. They call the tool by the name that the client uses, so their calls need no translation.
 """
 
 import re
@@ -65,7 +65,7 @@ def _text_editor(version: str) -> tuple[str, Any]:
     if version < "20250429":
         commands.append("undo_edit")
     editing = dict(_EDITING)
-    if version < "20250728":  # these versions use `new_str` also for the text to insert
+    if version < "20250728":  # these versions also use `new_str` for the text to insert
         del editing["insert_text"]
         editing["new_str"] = {"type": "string", "description": "The new text of `str_replace` or `insert`."}
     text = "View, create and edit text files. `view` shows a file with line numbers, or lists a directory."

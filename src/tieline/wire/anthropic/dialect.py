@@ -12,12 +12,12 @@ class Dialect(Value, cache_hash=True):
     max_tokens: int = 32000
     """The value of max_tokens for requests in which the client does not set it. The API requires a value."""
     cache: Literal["auto", "off"] = "auto"
-    """Whether the gateway sets cache marks for clients of other protocols, which cannot set them."""
+    """Whether the gateway sets cache marks for clients that use other protocols and have set none."""
     strict_tools: bool = True
     extensions: bool = True
     """Whether the upstream accepts tools with members such as eager_input_streaming or defer_loading."""
     structured_output: bool = True
-    """Whether output_config.format is supported. If not, the schema of the answer becomes part of the system prompt."""
+    """Whether output_config.format is supported. If not, the output schema becomes part of the system prompt."""
     thinking: Literal["auto", "off"] = "auto"
     unsigned_thinking: bool = False
     """Whether to send unsigned thinking from the history. The API rejects it, but some local servers require it."""
@@ -29,7 +29,7 @@ class Dialect(Value, cache_hash=True):
 
     @property
     def takes_all(self) -> bool:
-        """Whether the upstream accepts everything that a client of this protocol can send."""
+        """Whether the upstream accepts every request that the protocol allows."""
         return (
             self.strict_tools
             and self.extensions

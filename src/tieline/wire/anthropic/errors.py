@@ -52,7 +52,7 @@ def render_error(error: GatewayError, request_id: str = "") -> bytes:
 def error_event(failed: Failed) -> bytes:
     """Return the JSON of an error that is sent as an event in a stream.
 
-    At this point, the HTTP status has already been sent, so clients decide by the type of the error whether to retry.
+    At this point, the HTTP status has already been sent, so clients use the error type to decide whether to retry.
     Many clients retry only after an `overloaded_error`, so this type is used for transient upstream errors.
     """
     kind: ErrorKind = "overloaded" if failed.kind == "upstream" and is_transient(failed) else failed.kind
@@ -64,7 +64,7 @@ def _error(kind: ErrorKind, message: str, param: str | None, code: str | None) -
         message = f"`{param}`: {message}"
     error: dict[str, object] = {"type": TYPES[kind], "message": message}
     if code == "thread_unsupported_request":
-        # On this code, the SDKs send the request again with the whole history.
+        # When the SDKs receive this code, they send the request again with the whole history.
         error["details"] = {"error_code": code, "unsupported": []}
     return error
 

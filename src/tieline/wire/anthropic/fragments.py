@@ -1,6 +1,6 @@
-"""Fragments of a request's JSON. A fragment contains the tools, the system prompt, or one turn.
+"""Fragments of a request's JSON. A fragment contains the tools, the system prompt, or one turn (see `build_messages`).
 
-The key of a cached fragment is the identity of the objects that it was built from. This works because the parser
+A cached fragment is found by the identity of the objects that it was built from. This works because the parser
 returns the same object for the same text. The fragment keeps a reference to these objects, so that no other object can
 have the same identity while the fragment is in the cache.
 """

@@ -107,7 +107,7 @@ def _capabilities(info: ModelInfo, own: Mapping[str, Any]) -> dict[str, object]:
         "code_execution": _support(False),
         "context_management": _support(False),
         "server_tools": {**_support(False), "web_search": _support(False), "code_execution": _support(False)},
-        # The gateway emulates an output schema with a tool if the upstream has no such option.
+        # The gateway emulates output schemas for upstreams that do not support them.
         "structured_outputs": _support(info.tools is not False),
         **own,
         "batch": _support(False),  # the gateway has no such endpoint
@@ -139,7 +139,7 @@ def _support(supported: bool) -> dict[str, object]:
 
 
 def read_models(body: bytes) -> list[ModelInfo]:
-    """Parse the response of `GET /v1/models`. Raise Malformed if it is invalid."""
+    """Parse the response to `GET /v1/models`. Raise Malformed if it is invalid."""
     return [_read(row) for row in read_rows(body)]
 
 

@@ -1,7 +1,7 @@
 """Parse a client's Messages request.
 
-Fields without an equivalent in `Request` are kept as JSON in `Request.extra`. The request also keeps the body from
-which it was parsed, because an upstream of the same protocol receives this body (see `model.source`).
+Fields without an equivalent in `Request` are kept as JSON in `Request.extra`. The request also keeps the body that it
+was parsed from, for an upstream that uses the same protocol (see `model.source`).
 """
 
 from typing import Any, get_args
@@ -51,7 +51,7 @@ _EFFORTS: tuple[Effort, ...] = get_args(Effort)
 def parse_request(body: bytes, cache: ConversationCache | None = None, *, counting: bool = False) -> Request:
     """Parse a request body. If it is invalid, raise BadRequest with the path of the invalid field.
 
-    `counting` says whether the request only counts tokens. If so, max_tokens is not required.
+    `counting` says whether the client only asks for a token count. If so, max_tokens is not required.
     """
     try:
         return _parse(body, cache, counting)
@@ -116,7 +116,7 @@ def _decode(body: bytes) -> tuple[RequestFields, dict[str, msgspec.Raw]]:
 
 def _check(fields: RequestFields, messages: list[Message], counting: bool) -> None:
     if is_set(fields.thread):
-        # On this code, the SDKs send the request again with the whole history.
+        # When the SDKs receive this code, they send the request again with the whole history.
         raise BadRequest(
             "`thread`: message threads are not supported; send the whole history",
             "thread",

@@ -51,7 +51,7 @@ from tieline.wire.shared.unsupported import placed
 
 T = TypeVar("T")
 Path = tuple[int, ...]
-"""The path of a block: the index of its message, its index there, and its index in a tool result, if it is in one."""
+"""The path of a block: the indices of its message, of the tool result that contains it (if any), and of the block."""
 
 _HEAD = msgspec.json.Decoder(BlockHead)
 _SOURCE = msgspec.json.Decoder(SourceHead)
@@ -177,9 +177,9 @@ def _part(raw: Raw, path: Path) -> Part:
 
 
 def _known(raw: Raw, path: Path, kinds: frozenset[str]) -> KnownBlock | str:
-    """Return the decoded block, or only its type if the block cannot be decoded.
+    """Return the decoded block, or only its type if the type of the block or of its source is unknown.
 
-    Raise BadRequest if a block cannot be decoded although its type is in `kinds`.
+    `kinds` are the known types of blocks. Raise BadRequest if a block of a known type is invalid.
     """
     try:
         return _BLOCK.decode(raw)

@@ -87,7 +87,7 @@ def _typed_tool(tool: Tool, kind: str, raw: str) -> ToolSpec:
 def _added_tools(messages: Iterable[Message], declared: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
     """Return the tools that system messages within the conversation add, except those in `declared`.
 
-    Upstreams of other protocols must receive these tools in the list of tools.
+    Upstreams that use other protocols must receive these tools in the list of tools.
     """
     names = {tool.name for tool in declared}
     added: dict[str, ToolSpec] = {}

@@ -1,4 +1,4 @@
-"""Translate the answer of a Messages upstream into the events of a leg.
+"""Translate the answer from a Messages upstream into the events of a leg.
 
 A stream consists of message_start, the blocks, message_delta and message_stop; the ending is emitted at message_stop.
 Blocks are identified by their index; `OpenBlock` holds the state of a block until it stops. Unknown events, deltas and
@@ -54,7 +54,7 @@ REASONS = {
     "refusal": StopReason.REFUSAL,
     "model_context_window_exceeded": StopReason.CONTEXT_FULL,
     "compaction": StopReason.COMPACTED,
-    # Other gateways pass on the reasons of their own upstreams.
+    # Other gateways pass on the reasons from their own upstreams.
     "stop": StopReason.END_TURN,
     "tool_calls": StopReason.TOOL_USE,
     "length": StopReason.MAX_TOKENS,
@@ -348,7 +348,7 @@ class ResponseReader(StreamReader):
                 block.citations.append(text_of(delta.citation))
 
     def _learn(self, raw: bytes, event: StreamEvent, delta: DeltaIn) -> None:
-        """Learn the delta frame of a block from `raw`, the frame of one delta. Do nothing if it has more than text."""
+        """Learn the delta frame of a block from `raw`, the frame of `delta`, if the delta contains only text."""
         index, frame = event.index, self._frame
         block = self._blocks.get(index)
         if block is None or block.held is not None or frame.key is not None:
@@ -370,7 +370,7 @@ class ResponseReader(StreamReader):
             block.held.append(text)
 
     def _stray(self, index: int, part: Text | Thinking) -> Hashable:
-        """Return the key of the part for text that arrived outside of any block, or in a block of another kind.
+        """Return the key of the part for text that arrived outside any block, or in a block of another kind.
 
         If there is no such part yet, start `part` for it.
         """

@@ -1,7 +1,7 @@
 """The JSON structures of the Messages API, with the fields that the gateway reads or writes.
 
-The structs for the blocks of a request are used in both roles of the gateway: to decode a client's request, and to
-encode a request for an upstream. Values that are only passed on are `Raw`, so that they stay unchanged. An absent Raw
+The structs for the blocks of a request are used in both directions: to decode a client's request, and to encode a
+request for an upstream. Values that are only passed on are `Raw`, so that they stay unchanged. An absent Raw
 field is `ABSENT`, never None, so that `omit_defaults` omits it.
 """
 

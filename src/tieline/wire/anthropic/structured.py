@@ -19,7 +19,7 @@ _UNKNOWN_KEYWORDS = frozenset(
         *("minLength", "maxLength", "maxItems", "uniqueItems", "minProperties", "maxProperties"),
     }
 )
-"""Keywords that the API rejects in the schema of an answer."""
+"""Keywords that the API rejects in an output schema."""
 
 
 def instructions(output: OutputFormat, dialect: Dialect, notes: list[Note]) -> list[TextBlock]:
@@ -50,7 +50,7 @@ def output_config(request: Request, dialect: Dialect, effort: str | None, notes:
 
 
 def _fitting(output: OutputFormat, notes: list[Note]) -> bytes:
-    """Return the schema in a form that the API accepts: without limits on values, and with no additional properties."""
+    """Return the schema as the API accepts it: without value limits, and with additional properties forbidden."""
     schema = decode_any(output.schema or b"{}")
     dropped: set[str] = set()
     stack = [schema]

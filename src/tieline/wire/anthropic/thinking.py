@@ -97,7 +97,7 @@ def _begins_with_thinking(message: Message) -> bool:
 
 
 def settings(request: Request, dialect: Dialect, max_tokens: int, past: Past, notes: list[Note]) -> ThinkingSettings:
-    """Return settings for thinking that the API accepts for this request. Add a note for each changed setting."""
+    """Return thinking settings that the API accepts for this request. Add a note for each changed setting."""
     reasoning = request.reasoning
     if dialect.thinking == "off":
         if reasoning.mode in ("budget", "adaptive"):

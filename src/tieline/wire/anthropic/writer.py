@@ -1,10 +1,11 @@
-"""Write the events of a leg as an answer of the Messages API: a stream, or one body.
+"""Write the events of a leg as a Messages answer: a stream, or one body.
 
-The writer numbers the blocks; parts that this protocol cannot express have no number. The input of a tool call is never
+The writer numbers the blocks; parts that this protocol cannot express get no number. The input of a tool call is never
 sent in content_block_start, because many clients read it only from deltas. It is always a JSON object, because clients
 expect one.
 
-Frames from an upstream of the same protocol are copied (see `model.source`), unless the gateway changed their meaning.
+Frames from an upstream that uses the same protocol are copied (see `model.source`), unless the gateway changed their
+meaning.
 """
 
 from collections.abc import Sequence
@@ -100,7 +101,7 @@ class ResponseWriter:
         return b"".join(map(self.write, batch))
 
     def _may_copy(self, batch: Sequence[Event]) -> bool:
-        """Return whether the upstream's frames can be copied. This is not possible for calls that must be buffered."""
+        """Return whether the upstream's frames can be copied. Calls whose arguments are buffered cannot."""
         if not self._buffered:
             return True
         return not self._is_call and not any(
@@ -108,7 +109,7 @@ class ResponseWriter:
         )
 
     def _copy(self, batch: Sequence[Event], source: AnswerSource) -> bytes:
-        """Return the upstream's frames of a batch, and update the writer's state as if it had written the events."""
+        """Return the upstream's frames for a batch, and update the writer's state as if it had written the events."""
         for event in batch:
             if type(event) is not PartDelta or self._probed is not None:
                 self.write(event)
@@ -152,8 +153,8 @@ class ResponseWriter:
     def _begin(self) -> bytes:
         """Return message_start, or no bytes if it was already sent.
 
-        It is written only with the event after Started. That event may be the usage, which message_start should
-        contain.
+        It is sent only when the event after Started arrives, because that event may be the usage, which message_start
+        should contain.
         """
         started, self._started = self._started, None
         if started is None:
@@ -180,7 +181,7 @@ class ResponseWriter:
                 self._probed = None if held else ""
                 return self._open(_call_block(part, b"{}"), None if held else _INPUT)
             case Foreign() | Image() | File() | ToolResult():
-                return b""  # a foreign part is written at its end; models do not produce the others
+                return b""  # a foreign part is written when it ends; models do not produce the others
 
     def _open(self, block: AnswerBlock, delta: bytes | None = None) -> bytes:
         self._index += 1
@@ -267,7 +268,7 @@ def _message(
 
 
 def _with_prefix(message_id: str) -> str:
-    """Return the id of a message, with the prefix that ids have in this API added if it is missing."""
+    """Return the message id, with the prefix that this API uses added if it is missing."""
     return message_id if message_id.startswith(_PREFIX) else _PREFIX + message_id
 
 

@@ -1,4 +1,4 @@
 """Split a byte stream into messages: server-sent events, Connect envelopes or JSON-RPC lines.
 
-The packages of the protocols interpret the messages.
+The protocol packages interpret the messages.
 """

@@ -1,9 +1,9 @@
 """Connect envelopes: split a byte stream into frames.
 
 A frame consists of one byte of flags, the length of the payload in four bytes (big endian), and the payload. The flags
-say that the payload is compressed (COMPRESSED), that it is the JSON at the end of a Connect stream (END), or that it is
-the text of the trailers at the end of a gRPC-Web stream (TRAILERS). Frames that end a stream are returned like all
-other frames; their payload is not interpreted here.
+say whether the payload is compressed (COMPRESSED), is the JSON message that ends a Connect stream (END), or is the text
+of the trailers that end a gRPC-Web stream (TRAILERS). Frames that end a stream are returned like all other frames;
+their payload is not interpreted here.
 """
 
 import zlib

@@ -9,10 +9,10 @@
   beginning contains the id of a request, only that request fails.
 - An incoming request is assigned a local number and is answered once, by that number. Its id is sent back byte for
   byte: 1, "1" and 1.0 are different ids, and two open requests with the same id are separate requests.
-- Only the first response to an outgoing request counts; later responses are skipped. Outgoing ids are numbers. A
-  response with such an id as a string still matches.
+- Only the first response to an outgoing request counts; later responses are skipped. Outgoing ids are numbers, but a
+  response that contains the number as a string still matches.
 - A response with an error means failure, whatever else it contains. A response with neither error nor result means
-  success with the result null.
+  success with a null result.
 """
 
 import json
@@ -78,7 +78,7 @@ class Response(NamedTuple):
 
 
 class SkippedInput(NamedTuple):
-    """Ignored input: not a message, or a response that matches no request. `beginning` contains its first bytes."""
+    """Input that was not accepted. `reason` says why, and `beginning` contains its first bytes."""
 
     reason: str
     beginning: str = ""

@@ -5,10 +5,10 @@ Most upstreams send each delta with the same bytes before and after its text. Th
 event. A delta frame is used only after a check: if the text in a delta is replaced by another string, the decoded event
 must differ only in that string.
 
-If the client uses the protocol of the upstream, each batch has the frames it was read from as its source (see
+If the client and the upstream use the same protocol, each batch has the frames it was read from as its source (see
 `model.source`). A frame that yields no event is held and added to the source of the next batch, so that no frame is
-lost. If a frame is not exactly equivalent to its events, this and all later batches have no source, and the writer uses
-only the events.
+lost. If a frame is not exactly equivalent to its events, its batch and all later batches have no source, and the writer
+uses only the events.
 """
 
 from abc import ABC, abstractmethod
@@ -53,7 +53,7 @@ class DeltaFrame:
         self._attempts = _MAX_ATTEMPTS
 
     def texts_in(self, text: bytes, start: int) -> tuple[list[str], int]:
-        """Return the texts of consecutive blocks that match the delta frame, from the offset `start` on.
+        """Return the texts of the consecutive blocks, starting at the offset `start`, that match the delta frame.
 
         Also return the offset of the next block.
 
@@ -121,8 +121,9 @@ class DeltaFrame:
 
         Give up after a few failed attempts.
 
-        `means_same` receives the block with TRIAL as its text. It must return whether only the text of the decoded
-        event differs. `number` is the name of a member whose value is a number that differs from delta to delta.
+        `means_same` receives the block with TRIAL as its text. It must return whether the decoded event differs from
+        the original only in its text. `number` is the name of a member whose value is a number that differs from delta
+        to delta.
         """
         if self._attempts == 0:
             return
@@ -139,7 +140,7 @@ class DeltaFrame:
                 if number:
                     self._split_number(b'"%b":%b' % (number.encode(), space))
                 self._size = len(self._before) + len(self._after)
-        except ValueError:  # a lone surrogate, or the text does not occur in this spelling
+        except ValueError:  # a lone surrogate, or the upstream encodes the text differently
             return
 
     def _split_number(self, member: bytes) -> None:
@@ -158,7 +159,7 @@ class DeltaFrame:
 
 
 class StreamReader(ABC):
-    """Base class for readers of one answer. A subclass implements `_receive` and `_end_of_stream`.
+    """Base class for readers, each of which reads one answer. Subclasses implement `_receive` and `_end_of_stream`.
 
     `keep_source` says whether to attach the wire text to each batch as its source.
     """

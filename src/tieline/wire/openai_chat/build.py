@@ -1,8 +1,8 @@
 """Build a request for a Chat Completions upstream.
 
-The order of keys is fixed, and the messages come last. The requests of a growing conversation therefore begin with the
-same bytes, so that the upstream's prompt cache works. The JSON of a client that uses this protocol is sent unchanged
-(see `model.source`), except for members that were changed deliberately.
+The order of keys is fixed, and the messages come last. The requests in a growing conversation therefore begin with the
+same bytes, so that the upstream's prompt cache works. JSON from a client that uses this protocol is sent unchanged (see
+`model.source`), except for members that were changed deliberately.
 """
 
 from collections.abc import Sequence

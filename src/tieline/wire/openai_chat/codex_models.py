@@ -32,7 +32,7 @@ _EFFORTS = {
 
 
 def codex_entries(models: Mapping[str, ModelInfo]) -> list[dict[str, object]]:
-    """Return the entry of each model in Codex's list, in the order of `models`."""
+    """Return one entry per model for Codex's list, in the order of `models`."""
     return [_entry(name, info, priority) for priority, (name, info) in enumerate(models.items(), 1)]
 
 
@@ -62,7 +62,7 @@ def _entry(name: str, info: ModelInfo, priority: int) -> dict[str, object]:
         "context_window": context,
         "max_context_window": context,
         "experimental_supported_tools": [],
-        # An image that a model cannot read makes all later requests of its conversation fail.
+        # If a conversation contains an image that the model cannot read, all later requests in it fail.
         "input_modalities": ["text", "image"] if "image" in (info.inputs or ()) else ["text"],
     }
 

@@ -16,8 +16,8 @@ class Dialect(Value, cache_hash=True):
     system: Literal["anywhere", "first"] = "anywhere"
     """Where system messages are allowed: anywhere, or only as the first message, so that there can be only one."""
     text_parts: bool = False
-    """Whether several texts in a message are sent as a list of content parts. If a client of this protocol sends such a
-    list, it is always kept."""
+    """Whether several texts in a message are sent as a list of content parts. If a client that uses this protocol sends
+    such a list, it is always kept."""
     id_limit: int = 64
     freeform_tools: bool = False
     strict_tools: bool = True
@@ -46,11 +46,11 @@ class Options(Value):
     arguments: Literal["buffered", "incremental"] = "buffered"
     usage: bool = True
     reasoning: Literal["reasoning_content", "reasoning", "none", "think"] | None = None
-    """The field for thinking. `think` writes thinking into the content, between tags (see `think_tags`). None stands
-    for the field that the upstream used if it speaks the same protocol, otherwise for `reasoning_content`."""
+    """The field for thinking. `think` writes thinking into the content, between tags (see `think_tags`). None means
+    `reasoning_content`, except that an answer copied from an upstream keeps the upstream's field."""
     freeform: Literal["custom", "function"] = "custom"
     """How to write a call to a freeform tool. `function` is for a client that knows only function calls: the text of
-    the call is sent as the arguments, as it arrives."""
+    the call is sent as the arguments, without buffering."""
     id_limit: int | None = None
     """Maximum length of a call id; a longer id is replaced by its hash."""
     legacy: bool = False

@@ -1,4 +1,4 @@
-"""Requests to OpenAI endpoints that are only forwarded. In the JSON or form body, only the model name is replaced."""
+"""Requests to other OpenAI endpoints. They are forwarded; only the model name in the JSON or form body is replaced."""
 
 import re
 from collections.abc import Callable
@@ -62,7 +62,7 @@ def _form(body: bytes, boundary: bytes) -> NamedRequest:
 
 
 def _model_span(body: bytes, mark: bytes) -> slice | None:
-    """Return the position of the form field `model`'s value in `body`. `mark` is the delimiter between the fields."""
+    """Return the position of the value of the form field `model`. `mark` is the delimiter between the fields."""
     at = 0 if body.startswith(mark) else body.find(b"\r\n" + mark)
     while at >= 0 and (head_end := body.find(b"\r\n\r\n", at)) >= 0:
         start = head_end + 4

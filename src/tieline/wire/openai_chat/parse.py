@@ -1,7 +1,7 @@
 """Parse a client's Chat Completions request.
 
 Fields without an equivalent in `Request` are kept as JSON in `Request.extra`. The request also keeps the body that it
-was parsed from, for an upstream of the same protocol (see `model.source`).
+was parsed from, for an upstream that uses the same protocol (see `model.source`).
 """
 
 from typing import Any, get_args
@@ -190,7 +190,7 @@ def _schema_output(shape: FormatShape) -> OutputFormat:
     return OutputFormat(name=wanted.name or "output", schema=bytes(wanted.schema), strict=wanted.strict)
 
 
-# ── Thinking: the field of the spec, and two fields of compatible upstreams ──────────────────────
+# ── Thinking: the field in the spec, and two fields from compatible upstreams ────────────────────
 
 
 def _reasoning(shape: RequestShape) -> Reasoning:

@@ -114,7 +114,7 @@ def _document_url(shape: PartShape, raw: Raw, at: str) -> Part:
 
 
 def _linked(url: str, name: str | None, raw: Raw, at: str) -> Part:
-    """Return the file part for a document URL. Its JSON, `raw`, is kept, because some upstreams accept it."""
+    """Return the file part for a document URL. Keep `raw`, the client's JSON, because some upstreams accept it."""
     meta = {PROTOCOL: {"part": json_text(raw)}}
     return placed(File(media_type="application/pdf", url=url, name=name, meta=meta), at)
 
@@ -124,7 +124,7 @@ def _foreign(shape: PartShape, raw: Raw, at: str) -> Part:
 
 
 def _block(_shape: PartShape, raw: Raw, at: str) -> Part:
-    """Parse a content block of Anthropic's API."""
+    """Parse a content block from Anthropic's API."""
     return read_block(raw, at, result_parts)
 
 

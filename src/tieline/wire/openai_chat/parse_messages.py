@@ -53,7 +53,7 @@ RESULT_ROLES = ("tool", "function")
 
 
 class ParsedMessage(NamedTuple):
-    """One parsed message of the protocol. Consecutive tool results become one message together."""
+    """One parsed message from the client. Consecutive tool results are later merged into one message."""
 
     message: Message
     """The message. For a tool result, a message that contains only this result."""
@@ -75,7 +75,7 @@ class ChatMessagesParser:
         self._calls: Sequence[Part] = ()
         """The parts of the last assistant message. The results that follow it belong to its calls."""
         self._results: list[ToolResult] = []
-        """The results, parsed so far, of the calls in `_calls`."""
+        """The results parsed so far for the calls in `_calls`."""
         self._consecutive: list[ParsedMessage] = []
         """Consecutive results, which will be merged into one message."""
         self._begun = False
@@ -121,7 +121,7 @@ class ChatMessagesParser:
         self.sources.append(parsed.source)
 
     def _merge_results(self) -> None:
-        """Merge the results in `_consecutive` into one message, if there are any."""
+        """Merge the results in `_consecutive` into one message, and clear `_consecutive`."""
         row, self._consecutive = self._consecutive, []
         results = [parsed.result for parsed in row if parsed.result is not None]
         self._results += results
@@ -200,7 +200,7 @@ def _standard(shape: MessageShape, text: bytes, parts: Sequence[Part]) -> bytes 
 def _is_plain(shape: MessageShape) -> bool:
     """Return whether a message obviously follows the spec, because its content is a string.
 
-    The spec has more rules for messages of the assistant.
+    Assistant messages never count, because the spec has more rules for them.
     """
     if not isinstance(shape.content, str) or not shape.content:
         return False

@@ -1,7 +1,7 @@
 """Parse a client's tools and its tool choice.
 
-Editors send tools to this endpoint in three forms: nested as in the spec, flat as in the Responses API, and in the form
-of Anthropic's API. A tool of any other type is run by the upstream itself, so its whole JSON is kept.
+Editors send tools to this endpoint in three forms: nested as in the spec, flat as in the Responses API, and as in
+Anthropic's API. A tool of any other type is run by the upstream itself, so its whole JSON is kept.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ _MODES: dict[str, Literal["auto", "none", "required"]] = {
 
 
 def parse_tools(shape: RequestShape, cache: ConversationCache | None) -> tuple[ToolSpec, ...]:
-    """Parse the tools of a request. A tool replaces an earlier tool with the same name, at the earlier position."""
+    """Parse the tools of a request. A tool with the name of an earlier tool takes the place of that tool."""
     raw, tools = shape.tools, tuple[ToolSpec, ...]()
     if raw:
         tools = _read(raw) if cache is None else cached(cache, (PROTOCOL, "tools", bytes(raw)), lambda: _read(raw))
@@ -112,7 +112,8 @@ def _flat(tool: ToolShape) -> ToolSpec:
                 raise bad("function", "an object with a name")
             return _from_schema(tool, tool.parameters, "parameters")
         case _ if tool.name and tool.parameters:
-            # Some versions of Cursor's editor send functions under other types. No tool of an upstream has parameters.
+            # Some versions of Cursor's editor send functions under other types. Tools that an upstream runs have no
+            # parameters.
             return _from_schema(tool, tool.parameters, "parameters")
         case _:
             return ToolSpec(name=_hosted_name(tool), hosted=tool.type, meta=_meta(tool.cache_control))

@@ -1,7 +1,7 @@
 """Opaque provider state in messages and calls: Gemini's thought signatures, OpenRouter's encrypted reasoning.
 
 A provider that sent such a field expects it back in the history of the next request, and may reject a request without
-it. In a stream, a list may be split over several deltas. This module joins them, and keeps values of other types
+it. In a stream, a list may be split over several deltas. This module joins the pieces, and keeps values of other types
 unchanged.
 """
 
@@ -68,7 +68,7 @@ def _thought(item: Any) -> str:
 
 
 def _joined(values: list[str]) -> str:
-    """Join the values of one field from several deltas. Concatenate lists; of any other type, return the last value."""
+    """Join the values of one field from several deltas: concatenate lists; otherwise, return the last value."""
     if len(values) == 1:
         return values[0]
     items: list[Any] = []

@@ -1,10 +1,10 @@
-"""Translate the answer of a Chat Completions upstream into the events of a leg.
+"""Translate the answer from a Chat Completions upstream into the events of a leg.
 
 Upstreams send the usage after the finish reason, so the ending is held back until `[DONE]` or the end of the stream.
 Notes and usage are emitted just before the ending, because they must not occur inside a part.
 
 Text, thinking and refusals ("prose") never overlap: when one starts, the previous one ends. A call also ends the open
-part, and text after a call is a new part. Blank text is held back until other text follows: a blank part between calls
+prose, and text after a call is a new part. Blank text is held back until other text follows: a blank part between calls
 would become part of the history, and upstreams reject such a history.
 """
 

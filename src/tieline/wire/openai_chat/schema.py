@@ -24,7 +24,7 @@ ABSENT = Raw()
 
 
 class PartShape(Shape):
-    """A content part. Blocks of Anthropic's API, which some editors send, are decoded by `wire.shared.blocks`."""
+    """A content part. Anthropic's content blocks, which some editors send, are decoded by `wire.shared.blocks`."""
 
     type: str | None = None
     text: str | None = None

@@ -27,7 +27,7 @@ class ThinkTags:
         """Whether the opening tag of the current thinking was written."""
 
     def tagged(self, batch: Iterable[Event]) -> list[Event]:
-        """Return the events of a batch with thinking converted to tagged text. Thinking without text is left out."""
+        """Return the events of a batch with thinking converted to tagged text. Empty thinking becomes empty text."""
         return [new for event in batch for new in self._tagged(event)]
 
     def _tagged(self, event: Event) -> Sequence[Event]:
@@ -73,7 +73,7 @@ def _split(part: Part) -> Iterable[Part]:
     if type(part) is not Text:
         yield part
         return
-    # With one group, the pieces alternate between text and thinking.
+    # The pattern has one group, so the pieces alternate between text and thinking.
     for number, piece in enumerate(_TAGGED.split(part.text)):
         if piece:
             yield Thinking(text=piece) if number % 2 else replace(part, text=piece)

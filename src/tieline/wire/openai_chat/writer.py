@@ -1,12 +1,12 @@
-"""Write the events of a leg as an answer of the Chat Completions API: a stream, or one body.
+"""Write the events of a leg as a Chat Completions answer: a stream, or one body.
 
 All chunks of a stream have the same id, time and model; only the first one has the role. Calls are numbered from 0. The
 first delta of a call has its id, type and name. With *buffered* arguments, a second delta has all arguments, because
 some clients run a call as soon as the arguments they have received are valid JSON. The text of a freeform call is not
 JSON. For clients that know only function calls, it is written as the arguments, without buffering.
 
-Frames from an upstream of the same protocol are written unchanged (see `model.source`), unless the gateway has to
-change the answer.
+Frames from an upstream that uses the same protocol are written unchanged (see `model.source`), unless the gateway has
+to change the answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -201,7 +201,7 @@ class ResponseWriter:
         )
 
     def _changes(self, call: ToolCall) -> bool:
-        """Return whether the start of a call has to be written in a different form than the upstream sent it."""
+        """Return whether the start of a call has to be written in a different form from the one the upstream sent."""
         options = self._options
         return options.arguments == "buffered" or self._converts(call) or _id(call, options) != call.id
 
@@ -286,7 +286,7 @@ def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
 
 
 def _may_copy(reply: Reply, options: Options) -> bool:
-    """Return whether a reply from an upstream of this protocol can be sent to the client unchanged."""
+    """Return whether a reply from an upstream that uses this protocol can be sent to the client unchanged."""
     if options.legacy or options.reasoning is not None:
         return False
     calls = [part for part in reply.parts if type(part) is ToolCall]

@@ -1,10 +1,10 @@
 """Build a request for a Responses upstream.
 
-A request contains the whole history, with the encrypted reasoning of earlier answers. If it has a checkpoint, it
-contains only the messages after the model's last one, and the id of the response that the upstream has stored (see ADR
-21). The input comes last. Thus the body of a growing conversation always begins with the same bytes, so that the
-upstream's prompt cache works. If the client uses this protocol, its JSON is sent unchanged (see `model.source`), except
-for members that the gateway changes deliberately.
+Without a checkpoint, a request contains the whole history, including the encrypted reasoning of earlier answers. With a
+checkpoint, it contains only the messages after the model's last one, and the id of the response that the upstream has
+stored (see ADR 21). The input comes last. Thus the requests in a growing conversation begin with the same bytes, so
+that the upstream's prompt cache works. If the client uses this protocol, its JSON is sent unchanged (see
+`model.source`), except for members that the gateway changes deliberately.
 """
 
 from collections.abc import Sequence

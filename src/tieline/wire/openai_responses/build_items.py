@@ -88,9 +88,9 @@ class ItemsBuilder:
                 case Text() if not part.text.startswith(BILLING):
                     texts.append(part)
                 case Foreign(protocol=protocol) if protocol == PROTOCOL:
-                    if self._dialect.openai_tools:  # otherwise added tools are among the tools
+                    if self._dialect.openai_tools:  # otherwise the tools that it adds are sent in `tools`
                         self.out.append(Raw(part.json.encode()))
-                case Foreign(kind=kind) if kind != "tool_addition":  # added tools are among the tools
+                case Foreign(kind=kind) if kind != "tool_addition":  # the added tool is sent in `tools`
                     self.notes.append(left_out(kind, "the upstream has no such part in a system message"))
                 case _:
                     pass
@@ -101,7 +101,7 @@ class ItemsBuilder:
         else:
             self._append("system", [_input_text(text) for text in texts], message.meta)
 
-    # ── User: outputs of tools, then the rest ────────────────────────────────────────────────────
+    # ── User: tool outputs, then the rest ────────────────────────────────────────────────────────
 
     def _user(self, message: Message) -> None:
         before = len(self.out)
@@ -192,7 +192,7 @@ class ItemsBuilder:
             self.out += [{**out, "role": "assistant", "content": text.text} for text in texts]
 
     def _thinking(self, thinking: Thinking) -> None:
-        """Add a reasoning item if it has encrypted content from OpenAI. The upstream cannot use any other thinking."""
+        """Add thinking as a reasoning item if it has encrypted content from OpenAI. The upstream can use no other."""
         state = unpack(thinking.signature)
         if state is None:
             return
@@ -257,7 +257,7 @@ class ItemsBuilder:
 
 
 def is_instructions(message: Message) -> bool:
-    """Return whether a message contains the instructions of a client of this protocol."""
+    """Return whether a message contains the `instructions` of a request in this protocol."""
     return bool(_own(message.meta).get("instructions"))
 
 

@@ -30,7 +30,7 @@ class ToolArray(NamedTuple):
     is_as_sent: bool
     """Whether the client's own JSON for the tools can be sent unchanged."""
     is_any: bool
-    """Whether there are any tools to send. Tools that are defined in items of the input do not count."""
+    """Whether there are any tools to send. Tools that are defined in input items do not count."""
 
 
 def tool_names(tools: Sequence[ToolSpec]) -> ToolNames:
@@ -78,7 +78,7 @@ def _tools(request: Request, names: ToolNames, dialect: Dialect, notes: list[Not
     for position, spec in enumerate(request.tools):
         own = spec.meta.get(PROTOCOL, {})
         if own.get("inline") and dialect.openai_tools:
-            continue  # an item of the input defines it
+            continue  # an item in the input defines it
         if spec.name in tools:
             notes.append(left_out(f"tools[{position}]", f"a second tool with the name {spec.name!r}"))
         elif spec.hosted is not None and not own:
@@ -119,7 +119,7 @@ def _tool(tool: ToolSpec, name: str, request: Request, dialect: Dialect, notes: 
     if dialect.strict_tools and tool.strict is not None:
         out["strict"] = tool.strict
     elif request.protocol != PROTOCOL:
-        out["strict"] = False  # the API's default is true, and few schemas of other clients fulfil its conditions
+        out["strict"] = False  # the API's default is true, but few schemas from other clients meet its conditions
     _add_extensions(out, tool, notes)
     return out
 
@@ -132,7 +132,7 @@ def _add_extensions(out: Json, tool: ToolSpec, notes: list[Note]) -> None:
         elif name == PROTOCOL:
             out |= {field: value[field] for field in _FUNCTION_FIELDS if field in value}
         elif isinstance(value, dict) and name != "format":
-            extensions = [extension for extension in value if extension != "tool"]  # the whole tool, in that protocol
+            extensions = [extension for extension in value if extension != "tool"]  # `tool` is the whole definition
             notes += [left_out(f"tools.{extension}", "an extension of another protocol") for extension in extensions]
 
 

@@ -1,9 +1,9 @@
 """Tools that OpenAI defines and the client runs: shells, patches and tool search.
 
 A request refers to such a tool by its type, usually without a schema. This module supplies the description and the
-schema for upstreams of other protocols. Calls to such a tool, and their outputs, are items of special types. The tables
-of this module convert a call item to the arguments of an ordinary call and back, and an output item to the text of a
-result and back.
+schema for upstreams that use other protocols. Calls to such a tool, and their outputs, are items of special types. This
+module converts a call item to the arguments of an ordinary call and back, and an output item to the text of a result
+and back.
 """
 
 from collections.abc import Callable, Mapping

@@ -35,12 +35,12 @@ def wants_compaction(request: Request) -> bool:
 
 
 def summary_request(request: Request) -> Request:
-    """Return a request that makes any model write the summary. It allows no tool calls and sets no output format."""
+    """Return a request that asks any model to write the summary. It allows no tool calls and sets no output format."""
     messages = request.messages
     history = messages[:-1] if wants_compaction(request) else messages
     asked = Message(role="user", parts=(Text(text=_INSTRUCTION),))
     if history and any(type(part) is ToolResult for part in history[-1].parts):
-        # An upstream that waits for these results would take the instruction as a part of its own turn.
+        # An upstream that waits for these results would take the instruction for part of the current turn.
         history = (*history, Message(role="assistant", parts=(Text(text=_INTERRUPTED),)))
     no_format: OutputFormat | None = None
     request = replace(request, source=None, checkpoint=None, may_store=False)

@@ -1,4 +1,4 @@
-"""Copy the frames of an upstream of the same protocol, and record what the client has received.
+"""Copy frames from an upstream that uses the same protocol, and record what the client has received.
 
 If a batch cannot be copied, the writer uses this record to continue the answer: it needs the next sequence number and
 the open item.

@@ -15,7 +15,7 @@ class Dialect(Value, cache_hash=True):
     encrypted_reasoning: bool = True
     """Whether encrypted reasoning is requested, so that it can be sent back with the history."""
     summary: Literal["none", "auto", "concise", "detailed"] = "none"
-    """The kind of reasoning summary to request for a client of another protocol that requests thinking."""
+    """The kind of reasoning summary to request for a client that uses another protocol and requests thinking."""
     freeform_tools: bool = True
     openai_tools: bool = True
     """Whether the upstream supports namespaces, and the tools that OpenAI defines and clients run. If not, such tools
@@ -37,7 +37,7 @@ class Dialect(Value, cache_hash=True):
 
 
 class Options(Value):
-    """The form of the answer that a client receives. `usage` has no effect; all codecs have this option."""
+    """The form of the answer that a client receives. `usage`, an option of every codec, has no effect here."""
 
     created: int = 0
     arguments: Literal["buffered", "incremental"] = "incremental"

@@ -44,7 +44,7 @@ _DEFAULTS: dict[str, Any] = {
 _FUNCTION = {"description": None, "parameters": None, "strict": True}
 _SCHEMA = {"description": None, "strict": False}
 _SECRET = ("authorization", "headers")
-"""Members of MCP tools with credentials. They are neither repeated nor stored: clients send them with each request."""
+"""Members of MCP tools that hold credentials. Clients send them in each request, so they are not repeated or stored."""
 _OPTIONAL = ("prompt", "prompt_cache_retention")
 """Members that the response repeats only if the request has them."""
 
@@ -78,7 +78,10 @@ def _tools(raw: Raw) -> list[Any]:
 
 
 def without_credentials(item: Raw) -> Raw:
-    """Return an item as it may be stored. The tools in some items, such as `additional_tools`, contain credentials."""
+    """Return an item without the credentials of the tools in it, so that it can be stored.
+
+    Only some items, such as `additional_tools`, contain tools.
+    """
     if b'"mcp"' not in bytes(item) or not bytes((members := _members(item)).get("tools", b"")).startswith(b"["):
         return item
     tools = [_public(tool) for tool in _LIST.decode(members["tools"])]
@@ -112,4 +115,4 @@ def _members(raw: Raw) -> dict[str, Raw]:
 
 
 DEFAULT_ECHO = echo_of({})
-"""The members that repeat the settings, for a request without any."""
+"""The members that repeat the settings, for a request that contains none of them."""

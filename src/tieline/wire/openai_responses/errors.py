@@ -1,6 +1,6 @@
 """Build the error of a failed response. For other errors, see `wire.shared.openai_errors`.
 
-Clients decide by the error's `code` whether to retry: for example, they retry after `server_error`, but not after
+Clients use the error's `code` to decide whether to retry: for example, they retry after `server_error`, but not after
 `context_length_exceeded`.
 """
 

@@ -18,8 +18,8 @@ _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 
 
 def events_in(written: bytes) -> list[bytes]:
-    """Return the JSON of each event in the text of complete server-sent events."""
-    pieces = (b"\n" + written).split(b"\ndata:")[1:]  # JSON text contains no line breaks, so this finds only lines
+    """Return the JSON of each event in `written`, which consists of complete server-sent events."""
+    pieces = (b"\n" + written).split(b"\ndata:")[1:]  # the JSON of an event is always on one line
     return [piece.partition(b"\n")[0].strip() for piece in pieces]
 
 
@@ -45,7 +45,7 @@ def with_response(event: bytes, response: bytes) -> bytes:
 
 
 def with_dropped(response: bytes, dropped: str) -> bytes:
-    """Return the response with a list of the content that could not be translated in its `metadata`."""
+    """Return the response with `dropped`, which lists the content that could not be translated, in its `metadata`."""
     members = _MEMBERS.decode(response)
     metadata: object = msgspec.json.decode(members.get("metadata", b"null"))
     given = metadata if isinstance(metadata, dict) else {}

@@ -73,9 +73,9 @@ class ItemAssembler(AnswerState):
         return item
 
     def fill(self, place: Place, section: Section, whole: str, name: str | None = None) -> None:
-        """Complete a section of the item at `place`: add the end of the text `whole` that was not in the deltas.
+        """Complete a section of the item at `place` with the rest of its text, which was not in the deltas.
 
-        `name` is the name of the tool, if the item is a call.
+        `whole` is the complete text. `name` is the name of the tool, if the item is a call.
         """
         item = self._item_for(place, section)
         if isinstance(item, CallItem):
@@ -175,7 +175,7 @@ class ItemAssembler(AnswerState):
         return not isinstance(item, CallItem) or shape.call_id in (None, "", item.call_id) or not item.call_id
 
     def _unlisted(self, shape: ItemShape) -> OutputItem | None:
-        """Return the first streamed item that matches `shape`, an item in the final list, and was not matched before.
+        """Return the first streamed item that matches `shape` (from the final list) and was not matched before.
 
         This is needed for upstreams that use different ids and indices in the final list.
         """

@@ -61,7 +61,7 @@ class AnswerState:
 
 
 class OutputItem(ABC):
-    """An item of the output. Each of its texts is collected in a section."""
+    """An output item. Each of its texts is collected in a section."""
 
     kinds: frozenset[str] = frozenset()
     """The kinds of sections that an item of this class may have."""
@@ -87,13 +87,13 @@ class OutputItem(ABC):
         self._emit(section, text)
 
     def add_all(self, section: Section, texts: Sequence[str]) -> None:
-        """Add several deltas to a section that has begun. No delta ends inside a character."""
+        """Add several deltas to a section that has begun. They must not contain surrogates."""
         if not self.ended:
             self._texts[section] += texts
             self._emit_all(section, texts)
 
     def fill(self, section: Section, whole: str) -> None:
-        """Complete a section: add the end of the text `whole` that was not in the deltas."""
+        """Complete a section with the rest of its text, which was not in the deltas. `whole` is the complete text."""
         if self.ended or not whole:
             self._state.is_regular &= self.ended or section not in self._texts
             return
@@ -236,10 +236,10 @@ class ReasoningItem(OutputItem):
         for index, part in enumerate(shape.content if isinstance(shape.content, list) else ()):
             self.fill(Section("reasoning", index), read(_PART, bytes(part), []).text or "")
         texts = ["".join(chunks) for chunks in self._texts.values()]
-        # The encrypted content is valid only with the id of the last event, which some upstreams change.
+        # The encrypted content is valid only with the item id in the last event. Some upstreams change the id.
         thinking = read_thinking(shape.id or self._id, shape.encrypted_content, texts)
         lengths = thinking.meta.get(PROTOCOL, NO_META).get("parts")
-        # The signature has the id.
+        # The signature already contains the id.
         thinking = replace(thinking, meta={PROTOCOL: {"parts": lengths}} if lengths else NO_META)
         if thinking.signature and not self._started:
             self._start(thinking)
@@ -367,7 +367,7 @@ class CallItem(OutputItem):
 
 
 class OpaqueItem(OutputItem):
-    """An item that is read only in its final form, such as a call to a tool defined by OpenAI."""
+    """An item that is read from its final form only, such as a call to a tool defined by OpenAI."""
 
     def __init__(self, state: AnswerState, shape: ItemShape, raw: Raw) -> None:
         super().__init__(state, shape)
@@ -429,7 +429,7 @@ def _as_object(text: str) -> str:
 
 
 def _unwrapped(text: str) -> str:
-    """Return the text of a freeform call that the upstream made as a function call, from the property `input`.
+    """Return the text of a freeform call that the upstream sent as a function call with the argument `input`.
 
     If the arguments do not have that form, return them unchanged.
     """

@@ -1,8 +1,8 @@
 """Parse a client's Responses request.
 
 Fields without an equivalent in `Request` are kept as JSON in `Request.extra`. The request also keeps the body that it
-was parsed from, for an upstream of the same protocol (see `model.source`). References to stored responses and items
-must already have been replaced (see `stored`).
+was parsed from, for an upstream that uses the same protocol (see `model.source`). References to stored responses and
+items must already have been replaced (see `stored`).
 """
 
 from collections.abc import Sequence
@@ -49,11 +49,11 @@ _NO_REASONING = Reasoning()
 
 
 class KnownItems(NamedTuple):
-    """The items of a conversation before those in the body of a request."""
+    """The items of a conversation that precede those in the request body."""
 
     items: Sequence[bytes] = ()
     checkpoint: Checkpoint | None = None
-    """The state in which an upstream knows these items, if any."""
+    """The state from which an upstream can continue after these items, if any."""
 
 
 _NOTHING_KNOWN = KnownItems()
@@ -62,7 +62,8 @@ _NOTHING_KNOWN = KnownItems()
 def parse_request(body: bytes, cache: ConversationCache | None = None, known: KnownItems = _NOTHING_KNOWN) -> Request:
     """Parse a request body that continues the `known` items. If a field is invalid, raise BadRequest with its path.
 
-    If there are known items, `input` must be an array. In paths, its items are numbered after the known ones.
+    If there are known items, `input` must be an array. In error paths, the position of an item counts the known items
+    before it.
     """
     try:
         return _parse(body, cache, known)
@@ -82,7 +83,7 @@ def _parse(body: bytes, cache: ConversationCache | None, known: KnownItems) -> R
     checkpoint = known.checkpoint
     if "system" in unknown:
         parser.add_system(read_system(unknown.pop("system")))
-        checkpoint = None  # the upstream may know another system message
+        checkpoint = None  # the upstream may have stored a different system message
     _read_input(shape, parser, cache, known.items)
     if checkpoint is not None and isinstance(shape.input, list) and parser.has_answer(shape.input):
         checkpoint = None  # it covers the last answer that the upstream gave, not one that the client added

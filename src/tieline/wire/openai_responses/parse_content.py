@@ -1,6 +1,6 @@
-"""Parse the content of a client's items: the parts of messages, and the outputs of tools.
+"""Parse the content of a client's items: the parts of messages, and tool outputs.
 
-Besides the parts in the spec, content parts of Chat Completions and content blocks of Anthropic's API are accepted,
+Besides the parts in the spec, content parts from Chat Completions and content blocks from Anthropic's API are accepted,
 because some clients send them to this endpoint.
 """
 
@@ -118,7 +118,7 @@ def _file(shape: PartShape, raw: Raw, meta: Meta, at: str) -> Part:
 
 
 def _block(_shape: PartShape, raw: Raw, _meta: Meta, at: str) -> Part:
-    """Parse a content block of Anthropic's API."""
+    """Parse a content block from Anthropic's API."""
     return read_block(raw, at, output_parts)
 
 

@@ -1,8 +1,8 @@
 """Parse the items of a client's input.
 
-Messages, reasoning, calls and outputs are separate items in this protocol. In `tieline.model`, consecutive items of
-the assistant are one message, and consecutive outputs are the parts of one user message. An output without a call id is
-matched to a call by the name of the tool or by order, if the match is unambiguous.
+Messages, reasoning, calls and outputs are separate items in this protocol. In `tieline.model`, consecutive
+assistant items are one message, and consecutive outputs are the parts of one user message. An output without a call id
+is matched to a call by the name of the tool or by order, if the match is unambiguous.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ class ParsedItem(NamedTuple):
     tools: tuple[ToolSpec, ...] = ()
     """The tools that the item defines."""
     source: bytes | None = None
-    """The JSON text of the item, if an upstream of this protocol accepts it unchanged."""
+    """The JSON text of the item, if an upstream that uses this protocol accepts it unchanged."""
     message: Message | None = None
     """A message that contains only this item. It is used if the item is not merged with others."""
 
@@ -67,13 +67,12 @@ class ItemsParser:
         self._calls: Sequence[Part] = ()
         """The parts of the last assistant message. The results that follow it belong to its calls."""
         self._results: list[ToolResult] = []
-        """The results, parsed so far, of the calls in `_calls`."""
+        """The results parsed so far for the calls in `_calls`."""
         self._row: list[ParsedItem] = []
-        """The items that become the next message: consecutive items of the assistant, consecutive results, or one other
-        item."""
+        """The items of the next message: consecutive assistant items, consecutive results, or one other item."""
 
     def add_system(self, messages: Sequence[Message]) -> None:
-        """Add system messages that the client sent outside of `input`."""
+        """Add system messages that the client sent outside `input`."""
         self.messages += messages
         self.sources += [None] * len(messages)
 

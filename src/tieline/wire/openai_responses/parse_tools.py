@@ -2,7 +2,7 @@
 
 Tools are defined in three places: the field `tools`, items of the type `additional_tools`, and the outputs of tool
 searches. All of them are offered to the upstream. Tools that are defined in items are marked as *inline*: an upstream
-of this protocol receives them in those items, not in `tools`.
+that uses this protocol receives them in those items, not in `tools`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -180,7 +180,7 @@ def _object_choice(choice: ChoiceShape) -> tuple[Mode, tuple[str, ...]]:
 
 
 def _name(tool: AllowedTool, at: str) -> str:
-    """Return the flat name of an allowed tool, or the type of a tool that OpenAI defines if it has no name."""
+    """Return the flat name of an allowed tool. For a tool that OpenAI defines, return its label, name or type."""
     named = tool.function or tool.custom or tool
     if tool.type not in (None, "function", "custom"):
         return tool.server_label or tool.name or tool.type

@@ -1,8 +1,8 @@
-"""Translate the answer of a Responses upstream into the events of a leg.
+"""Translate the answer from a Responses upstream into the events of a leg.
 
-A stream consists of response.created, the events of the output items, and one of response.completed, .incomplete and
-.failed. `item_assembly` turns the items into parts. The last event lists all items again; those that were not streamed
-are taken from it. Unknown events and fields are ignored.
+A stream consists of response.created, the events of the output items, and response.completed, .incomplete or .failed.
+`item_assembly` turns the items into parts. The last event lists all items again; those that were not streamed are taken
+from it. Unknown events and fields are ignored.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """Convert reasoning items to `Thinking` parts and back.
 
-Thinking may have a signature, which the upstream expects back in the history. A client of this protocol stores it: the
-`encrypted_content` of a reasoning item that is sent to the client is an *envelope*, which contains the signature.
+Thinking may have a signature, which the upstream expects back in the history. A client that uses this protocol stores
+it: the `encrypted_content` of a reasoning item that is sent to the client is an *envelope*, which contains the
+signature.
 
 The encrypted content from an OpenAI upstream is valid only together with the id of its item. So the signature of such
 thinking is `openai:<id>:<encrypted content>`.

@@ -58,7 +58,7 @@ def rejects_checkpoint(failed: Failed) -> bool:
     """Return whether a request that continues a stored response may succeed with the whole history instead.
 
     Servers report in many ways that they do not know a response, or one of its calls. So every rejection counts: if it
-    has another cause, the whole request is rejected for the same cause.
+    has another cause, the request with the whole history fails for the same reason.
     """
     return failed.code == "previous_response_not_found" or failed.status in _REJECTED
 

@@ -76,7 +76,7 @@ class ItemShape(Shape):
 class ToolShape(Shape):
     """A tool or namespace of any type. `tools` are the tools in a namespace.
 
-    `function` and `custom` are used by Chat Completions, which nests the definition of a tool. `input_schema` and
+    `function` and `custom` come from Chat Completions, which nests the definition of a tool. `input_schema` and
     `cache_control` are fields of Anthropic's API.
     """
 

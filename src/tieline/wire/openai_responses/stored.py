@@ -83,7 +83,7 @@ class CreateRequest:
     """A request to create a response, which may refer to stored items."""
 
     def __init__(self, body: bytes) -> None:
-        """Parse the fields about stored responses. Raise BadRequest with the path of the field if one is invalid."""
+        """Parse the fields in `_Create`. If one of them is invalid, raise BadRequest with its path."""
         try:
             shape = parse(_CREATE, body)
         except BadRequest:
@@ -255,7 +255,7 @@ class StoredResponse(msgspec.Struct, kw_only=True):
     previous: str | None = None
     """The id of the previous response, which this one continues. The items of the previous response precede `input`."""
     checkpoint: Checkpoint | None = None
-    """The state in which an upstream knows the conversation up to and including this response, if any."""
+    """The state from which an upstream can continue after this response, if any."""
 
     @property
     def id(self) -> str:
@@ -314,7 +314,7 @@ class StoredConversation(msgspec.Struct, kw_only=True):
     metadata: dict[str, str] = {}
     items: list[Raw] = []
     checkpoint: Checkpoint | None = None
-    """The state in which an upstream knows exactly these items, if any."""
+    """The state from which an upstream can continue after exactly these items, if any."""
     is_full: bool = False
     """Whether a response could not be added because the conversation would have become too large to store."""
 
@@ -325,7 +325,7 @@ _CONVERSATION = msgspec.json.Decoder(StoredConversation)
 def read_stored(data: bytes) -> StoredResponse | None:
     """Decode a stored response. Return None if it is damaged."""
     try:
-        data.decode()  # fields that are not decoded must be valid as well
+        data.decode()  # the decoder does not check the UTF-8 in raw fields
         stored = _STORED.decode(data)
         for item in (*stored.input, *_OUTPUT.decode(stored.response).output):
             _HEAD.decode(item)
@@ -352,7 +352,7 @@ def with_failure(response: bytes, failed: Failed) -> bytes:
     return encode({**members, "status": "failed", "error": failed_error(failed)})
 
 
-# ── Bodies of answers ────────────────────────────────────────────────────────────────────────────
+# ── Response bodies ──────────────────────────────────────────────────────────────────────────────
 
 
 class ListPage(msgspec.Struct):

@@ -1,11 +1,11 @@
-"""Write the events of a leg as an answer of the Responses API: a stream, or one body.
+"""Write the events of a leg as a Responses answer: a stream, or one body.
 
 Items never overlap. An item has the same id in all of its events and in the final response. The last event of an item
 is held until the next event of the leg, which shows whether the item was cut off. For a call that was cut off, this
 last event is not written, because clients run a call as soon as they receive it.
 
-Frames from an upstream of the same protocol are written unchanged (see `copying`), unless the gateway has to change the
-answer.
+Frames from an upstream that uses the same protocol are written unchanged (see `copying`), unless the gateway has to
+change the answer.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -69,7 +69,7 @@ _CUT_NOTES = {
     "max_output_tokens": "[The answer was cut off: it reached the token limit.]",
     "content_filter": "[The answer was cut off: the model declined to continue.]",
 }
-"""Messages for clients that cannot handle incomplete responses, by the reason of the cut."""
+"""Messages for clients that cannot handle incomplete responses, by the reason why the answer was cut off."""
 _ID_PART = 40
 """Maximum number of characters that an item id takes from the response id."""
 
@@ -80,11 +80,11 @@ class OpenItem(Struct):
     id: str
     index: int
     part: Part
-    """The part of the item, as it was when it started."""
+    """The current part of the item, as it was when the part started."""
     chunks: list[str] = []
     content_index: int = 0
     before: list[Any] = []
-    """Earlier parts of the item, which were written as copied frames."""
+    """The earlier parts of the item, as JSON."""
     has_part: bool = False
     """For a reasoning item: whether the start of its summary part was written."""
     final: Text | Thinking | ToolCall | None = None
@@ -191,7 +191,7 @@ class ResponseWriter:
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), one_line(data))
 
     def _continue(self, copied: CopiedStream) -> None:
-        """Take over the state after copied frames, in order to write the remaining events of the answer."""
+        """Take over the state after copied frames, to write the remaining events of the answer."""
         self._copied = None
         self._sequence, self._items, self._count = copied.sequence, copied.items, copied.count
         self._usage, self._ended = copied.usage, copied.ended
@@ -213,7 +213,7 @@ class ResponseWriter:
         part, written = event.part, self._release()
         self._item, self._around = None, _NOTHING
         if self._options.compaction or isinstance(part, Foreign):
-            return written  # a foreign item is written at its end
+            return written  # a foreign item is written when it ends
         item = OpenItem(self._new_id(part), self._count - 1, part)
         self._item = item
         if isinstance(part, ToolCall) and self._tool(part).kind in CLIENT_TOOLS:
@@ -370,7 +370,7 @@ class ResponseWriter:
         return written + self._event(f"{kind}.done", fields)
 
     def _foreign(self, part: Foreign) -> bytes:
-        """Write an item that only this protocol has. A part of another protocol is left out."""
+        """Write an item that only this protocol has. A part from another protocol is left out."""
         if part.protocol != PROTOCOL or (self._options.compaction and part.kind not in KINDS):
             return b""
         value = Raw(part.json.encode())
@@ -402,7 +402,7 @@ class ResponseWriter:
         return written + self._end_response("incomplete", incomplete_details={"reason": reason})
 
     def _note_cut(self, text: str) -> bytes:
-        """Write a text about a cut: as another part of the message that was cut, or else as a message of its own."""
+        """Write why the answer was cut off: as another part of the unfinished message, or else as a new message."""
         item = self._held
         if item is None or not isinstance(item.final, Text):
             return self._release("incomplete") + self._message(Text(text=text)) + self._release()
@@ -511,7 +511,7 @@ def render(reply: Reply, options: Options = _DEFAULT) -> bytes:
 
 
 def render_compaction(reply: Reply, options: Options, kept: Sequence[Raw] = ()) -> bytes:
-    """Return the body of `POST /responses/compact`: the items that replace the conversation.
+    """Return the response body for `POST /responses/compact`: the items that replace the conversation.
 
     The items in `kept` come first, then the summary. Raise GatewayError if there is no summary.
     """
