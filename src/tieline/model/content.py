@@ -120,7 +120,7 @@ class Message(Value):
 
 
 def state_of(meta: Meta) -> Mapping[str, str]:
-    """Return the upstream's state in `meta`: a mapping of field names to JSON text, empty if there is none."""
+    """Return the upstream's state in `meta`: a mapping from field names to JSON text, empty if there is none."""
     state: Mapping[str, str] = meta.get(STATE, NO_META)
     return state
 

@@ -1,8 +1,8 @@
-"""Errors in a form that is independent of protocols. Each codec encodes them for its protocol.
+"""Protocol-independent errors. Each codec encodes them for its protocol.
 
 GatewayError          kind, status, message, param, code, retry_after, headers
  ├── BadRequest       an invalid request; `param` is the path of the invalid field
- └── LegFailed        a leg ended with an upstream error
+ └── LegFailed        a leg ended with the event `Failed`
 """
 
 from tieline.model.events import ErrorKind, Failed, Headers
@@ -29,7 +29,7 @@ _TRANSIENT: frozenset[ErrorKind] = frozenset(("rate_limited", "overloaded", "tim
 
 
 def is_transient(failed: Failed) -> bool:
-    """Return whether a request with this failure may succeed if it is sent again later."""
+    """Return whether a request that failed in this way may succeed if it is sent again later."""
     return failed.kind in _TRANSIENT and NOT_RETRYABLE not in failed.headers
 
 

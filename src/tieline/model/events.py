@@ -9,7 +9,7 @@ of other types have no deltas, because PartEnd contains them completely. If a pa
 PartEnd. The writer of the client's protocol then closes the part, unless it is a call: an unfinished call must not look
 complete.
 
-Events are passed in batches: all events of one read from the upstream are translated and written together. The ending
+Events are passed in batches: all events from one read of the upstream are translated and written together. The ending
 of a leg does not say whether the run continues; only the core needs to know that.
 """
 
@@ -138,7 +138,7 @@ class Diff(Value):
     old: str | None
     new: str
     line: int = 1
-    """The number of the first line of `old` and `new` in the file: they may omit unchanged lines before the change."""
+    """The line number in the file at which `old` and `new` begin. They may omit unchanged lines before the change."""
 
 
 class Activity(Value, tag="activity"):
@@ -190,8 +190,8 @@ class Finished(Value, tag="finished"):
 class Failed(Value, tag="failed"):
     """The leg failed.
 
-    If the response has not begun yet, the client receives it with the HTTP status `status`. Otherwise the client
-    receives an error in the stream.
+    If the response has not begun yet, the client receives an error response with the HTTP status `status`. Otherwise
+    the client receives an error in the stream.
     """
 
     kind: ErrorKind

@@ -26,7 +26,7 @@ ALWAYS = Option(id="always", label="Always allow", kind="allow_always")
 DENY = Option(id="deny", label="Deny", kind="reject_once")
 DEFAULT_OPTIONS = (ALLOW, ALWAYS, DENY)
 ALLOWING_KINDS: frozenset[OptionKind] = frozenset(["allow_once", "allow_always"])
-"""Kinds of options that approve the tool call."""
+"""The kinds of options that approve a tool call or a plan."""
 
 
 ITEM_LIMIT = 1 << 20
@@ -130,7 +130,7 @@ class Field(Value):
 
 
 class Question(Value, tag="form"):
-    """A form for a person to fill in. If `url` is set, the person must visit that page and then confirm this."""
+    """A form for a person to fill in. If `url` is set, the person must visit that page and then confirm the visit."""
 
     message: str
     fields: tuple[Field, ...] = ()

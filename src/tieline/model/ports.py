@@ -114,7 +114,7 @@ class Progress(Value):
     """The progress of a running tool call. Each report replaces the one before."""
 
     output: str | None = None
-    """All output that the call has produced until this report; None if only the final result is to be shown."""
+    """All output that the call has produced so far; None if only the final result is to be shown."""
     diffs: tuple[Diff, ...] = ()
     exit_code: int | None = None
     """The exit code of a command that ended by itself; otherwise None."""
@@ -189,9 +189,10 @@ class Backend(Protocol):
 
 
 def speaks(backend: Backend, protocol: str) -> bool:
-    """Return whether the backend can send requests in this protocol to its upstream, and so can use their source.
+    """Return whether the backend can send requests to its upstream in this protocol.
 
-    The attribute `protocols` lists these protocols. Most backends do not have it, because they use no source.
+    If so, it can use the source of a request that a client sent in this protocol. The attribute `protocols` lists the
+    protocols. Most backends do not have it, because they use no source.
     """
     protocols: Collection[str] = getattr(backend, "protocols", ())
     return protocol in protocols

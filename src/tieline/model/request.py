@@ -136,6 +136,6 @@ class Request(Value):
     may_store: bool = False
     """Whether the client allows the upstream to store the conversation, so that it can issue a checkpoint."""
     checkpoint: Checkpoint | None = None
-    """The state in which an upstream knows the history up to and including the last assistant message."""
+    """Upstream state that covers the history up to and including the last assistant message."""
     source: RequestSource | None = None
     """The JSON that the request was parsed from, for use by a backend of the same protocol."""

@@ -1,7 +1,7 @@
 """The wire text of an answer, kept together with the values that were parsed from it.
 
-Client and upstream often use the same protocol. Then each side should receive the other's text unchanged, including
-fields that `tieline.model` does not represent. Therefore a request or a batch of events may have a *source*: the text
+If client and upstream use the same protocol, each side should receive the other's text unchanged, including fields
+that `tieline.model` does not represent. Therefore a request or a batch of events may have a *source*: the text
 it was parsed from. Only a codec of the same protocol uses a source, and only where the parsed values are unchanged. All
 other code works with the parsed values.
 """

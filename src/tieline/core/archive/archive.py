@@ -34,7 +34,7 @@ class ArchiveLimits(NamedTuple):
 class _Entry(NamedTuple):
     created: float
     size: int
-    """Bytes of the document and of its name. An archive of small documents may consist mostly of names."""
+    """The size in bytes of the document and its name. An archive of small documents may consist mostly of names."""
 
 
 class _Key(NamedTuple):
@@ -58,7 +58,7 @@ class _Index:
 
     def __init__(self) -> None:
         self._owners: dict[str, _Owned] = {}
-        """The owners that have documents."""
+        """The documents by owner. Owners without documents are removed."""
         self.count = 0
         self.size = 0
 
@@ -94,7 +94,7 @@ class _Index:
         self._owners[key.owner].entries.move_to_end(key.id)
 
     def first_of_largest(self) -> _Key:
-        """Return the least recently used document of the owner whose documents are the largest together."""
+        """Return the least recently used document of the owner whose documents have the largest total size."""
         return self._first_of(max(self._owners, key=lambda owner: self._owners[owner].size))
 
     def first_of_most(self) -> _Key:
@@ -102,7 +102,7 @@ class _Index:
         return self._first_of(max(self._owners, key=lambda owner: len(self._owners[owner].entries)))
 
     def has_room(self, owner: str, size: int, total: int) -> bool:
-        """Return whether a document fits into `total` bytes if every other owner may keep as much as it takes."""
+        """Return whether `size` more bytes fit into `total` bytes if every other owner may keep up to `size` bytes."""
         if self.size + size <= total:
             return True
         others = (owned.size for other, owned in self._owners.items() if other != owner)
@@ -113,7 +113,7 @@ class _Index:
 
 
 class Archive:
-    """Stores documents by owner and id. `open_store` is called when the disk is accessed, not earlier."""
+    """Stores documents by owner and id. `open_store` is not called before the store is needed."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class Archive:
     def put(self, owner: str, document_id: str, data: bytes) -> bool:
         """Store a document, replacing any earlier one with this id. Return False if it is too large.
 
-        In a full archive, that depends on the other owners: each of them may keep as much as the document takes.
+        In a full archive, this also depends on the other owners: each may keep as many bytes as the new document takes.
         """
         key = _Key(owner, document_id)
         if len(data) > self._limits.each:
@@ -258,7 +258,7 @@ class Archive:
 
 
 def _name(key: _Key, created: float) -> str:
-    """Return the name under which a document is stored. It contains all that the index needs, apart from the size."""
+    """Return the name under which a document is stored. It contains everything that the index needs except the size."""
     return f"{key.owner}/{created:.3f}/{key.id}"
 
 

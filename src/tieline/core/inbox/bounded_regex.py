@@ -1,6 +1,6 @@
 """Match untrusted regular expressions in bounded time.
 
-An agent that asks a question sets the pattern for the answer, and a backtracking matcher can take exponential time.
+The agent that asks a question sets the pattern for the answer. A backtracking matcher could take exponential time.
 This matcher simulates a nondeterministic automaton. Its running time is proportional to the number of states times the
 length of the text, and both are bounded. Backreferences, lookarounds and word boundaries are not supported.
 """
@@ -16,7 +16,7 @@ MAX_DEPTH = 20
 _COUNTED = re.compile(r"\{(\d{1,3})(?:(,)(\d{1,3})?)?\}")
 _ESCAPE = re.compile(r"\\(?:[dDwWsSnrtfv]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[^\w\s])")
 _ESCAPED_IN_SETS = frozenset("[&~|-")
-"""Characters that can have a special meaning inside a character set of Python's `re`; the parser escapes them."""
+"""Characters that can have a special meaning inside a character set in Python's `re`; the parser escapes them."""
 _SIMPLE = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 _CHAR, _SPLIT, _START, _END, _MATCH = range(5)
@@ -31,7 +31,7 @@ class _Instruction(NamedTuple):
     one: re.Pattern[str] | None = None
     """For `_CHAR`: the pattern that the next character must match."""
     ways: tuple[int, ...] = ()
-    """For `_SPLIT`: the next states, as indexes into the program."""
+    """For `_SPLIT`: the next states, as indices into the program."""
 
 
 class _PatternNode(NamedTuple):

@@ -1,9 +1,9 @@
 """The inbox: holds items that wait for a person's answer, and checks whether an answer fits its item.
 
 An item waits until it is answered, its leg ends, or it times out. An item that times out is answered with a rejection
-that states the cause. The timeout runs only while the inbox has no watcher, and restarts when the last watcher leaves.
-`MAX_WAIT` limits the wait in every case, so no leg hangs forever. Every item and every answer is written to the audit
-log.
+that states the cause. A *watcher* is a program that shows the items to a person, such as the web page. The timeout runs
+only while the inbox has no watcher, and restarts when the last watcher leaves. `MAX_WAIT` limits the wait in every
+case, so no leg hangs forever. Every item and every answer is written to the audit log.
 """
 
 import asyncio
@@ -411,5 +411,5 @@ def _could_match(pattern: str, value: str) -> bool:
     try:
         return bounded_regex.matches(pattern, value)
     except bounded_regex.UnsupportedPattern as reason:
-        log.info("cannot check an answer against the pattern %r: %s", pattern[:MAX_LOGGED_PATTERN], reason)
+        log.info("could not check an answer against the pattern %r: %s", pattern[:MAX_LOGGED_PATTERN], reason)
         return True

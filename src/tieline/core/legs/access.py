@@ -20,9 +20,10 @@ class ModelAccess(NamedTuple):
     """Names of backends whose models are refused even if a pattern allows them."""
 
     def allows(self, name: str, backend: str, model: str) -> bool:
-        """Return whether a client may use `name`, which stands for `model` of `backend`.
+        """Return whether a client may use `name`, which stands for the backend's model `model`.
 
-        A name with options (`?…`) does not count, only the full name without them: the options could be made to match.
+        If `name` has options (`?…`), only the full name without them counts. Otherwise a client could choose options
+        that make the name match a pattern.
         """
         full_name = f"{backend}/{model.partition('?')[0]}"
         is_allowed = ("?" not in name and self.matches(name)) or self.matches(full_name)

@@ -2,7 +2,7 @@
 
 An HTTP client must never mistake an agent's own tool calls for calls to the client's tools: it would run them again.
 Activities therefore become lines of a separate part: thinking for clients that can hide it, text for other clients.
-Some clients concatenate parts, so a blank line separates such a part from its neighbours, and separates two texts of
+Some clients concatenate parts, so a blank line separates such a part from its neighbours, and separates two texts from
 the model if there was an activity between them.
 """
 
@@ -94,7 +94,7 @@ class ActivityRenderer:
                     out.append(event)
         return out
 
-    # ── Parts of the model ───────────────────────────────────────────────────────────────────────
+    # ── Parts from the model ─────────────────────────────────────────────────────────────────────
 
     def _begin(self, out: list[Event], start: PartStart) -> None:
         is_text = isinstance(start.part, Text)

@@ -6,10 +6,10 @@ and could not judge the approvals it would ask for.
 
 No protocol marks such requests, so they are recognised by the prompts that real clients send: OpenCode, Kilo, Crush and
 Goose ("You are a title generator", "generate a short title", "session title"), Claude Code (topic detection, titles,
-summaries, the one-token quota check), Codex (titles, compaction), Gemini CLI and Qwen Code (the check of who speaks
-next, history compression), Open WebUI ("### Task: Generate a concise title …", tags, follow-ups, search queries),
-LibreChat, Zed, Copilot.
-In case of doubt a request is treated as a background request, and the model answers without tools.
+summaries, the one-token quota check), Codex (titles, compaction), Gemini CLI and Qwen Code (the next-speaker
+check, history compression), Open WebUI ("### Task: Generate a concise title …", tags, follow-ups, search queries),
+LibreChat, Zed, Copilot. In case of doubt, a request is treated as a background request, and the model answers without
+tools.
 """
 
 import re

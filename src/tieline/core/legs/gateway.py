@@ -41,7 +41,7 @@ from tieline.tasks import Tasks, step_aside
 log = logging.getLogger("tieline")
 
 LARGE_REQUEST = 256 * 1024
-"""If a request has more than this many bytes, other tasks may run before its run is started or resumed."""
+"""After preparing a request with more than this many bytes, let other tasks run before starting or resuming its run."""
 DEFAULT_MODE = "agent"
 
 _MODE_OF_TOOLS = {"chat": "chat", "ask": "chat", "plan": "plan"}
@@ -122,7 +122,7 @@ class Gateway:
         except GatewayError as error:
             return WatchedLeg(entry, None, error)
         except Exception:
-            # A bug: the client gets an error it can parse, the log the traceback.
+            # A bug: the client gets an error that it can parse, and the log gets the traceback.
             log.exception("could not start a run for %s", request.model[:MAX_MODEL])
             return WatchedLeg(entry, None, INTERNAL_ERROR)
         except BaseException:
@@ -190,7 +190,7 @@ class Gateway:
             model = f"{model}?mode={mode}"
         if self._thinking.has_entries:
             messages = self._thinking.restore(backend.name, messages)
-        # A run may be parked for long, and only a backend of the client's own protocol can use the source.
+        # Drop a source that the backend cannot use, because a parked run would keep it in memory for a long time.
         source = request.source if speaks(backend, request.protocol) else None
         request = replace(request, model=model, messages=messages, mode=mode, source=source)
         return _Prepared(backend, request, limits, repairs)
@@ -258,7 +258,7 @@ def _is_background(entry: LedgerEntry) -> bool:
     """Return whether this is a background request, which must not be offered the gateway's tools. If so, add a note."""
     if not entry.client.sends_background or not is_background(entry.request):
         return False
-    message = "no tools of the gateway: this looks like a background request of the client"
+    message = "the gateway's tools were not offered: this looks like a background request from the client"
     entry.note(Note(kind="tools", message=message))
     return True
 

@@ -62,13 +62,13 @@ class LegClient(msgspec.Struct, frozen=True):
     request_size: int = 0
     """The approximate size of the request in bytes; 0 if unknown."""
     gets_tools: bool = False
-    """Whether the gateway's own tools are added to requests of this client that have no tools."""
+    """Whether the gateway's own tools are added to requests from this client that have no tools."""
     sends_background: bool = True
     """Whether the client may send background requests, for example for titles or summaries; see `background`."""
     access: ModelAccess | None = None
     """The models that the client may use; None if there is no limit."""
     toolbox: Toolbox | None = None
-    """Tools for this client in place of the gateway's own; None for the gateway's own."""
+    """Tools that replace the gateway's own tools for this client; None to use the gateway's own."""
 
 
 class Ledger(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ class LedgerEntry:
     __slots__ = ("_dropped", "_ledger", "backend", "began", "client", "model", "record", "request")
 
     def __init__(self, request: Request, client: LegClient, ledger: Ledger) -> None:
-        # Without its source: a parked run refers to this entry, and the record is kept even longer.
+        # Drop the source to save memory: a parked run refers to this entry, and the record is kept even longer.
         self.request = request if request.source is None else replace(request, source=None)
         self.client = client
         self._ledger = ledger
@@ -184,7 +184,7 @@ class LedgerEntry:
         ledger.records.end(record, self.elapsed(), client.request_size, parts)
 
     def remember(self, parts: Sequence[Part], state: Mapping[str, str], shown: ActivityRenderer | None) -> None:
-        """Count the calls of an answer, and remember its thinking and provider state.
+        """Count the calls in an answer, and remember its thinking and provider state.
 
         Thinking that was inserted by `shown`, the renderer of activities, is not remembered.
         """
@@ -207,7 +207,7 @@ class OpenRun(NamedTuple):
     activities: ActivityRenderer | None = None
     """Renders activities for the client; None if the run has no activities."""
     rounds: Sequence[Message] = ()
-    """The messages with calls to the gateway's own tools and with their results. The client does not receive them."""
+    """Messages that contain calls to the gateway's own tools, or their results. The client does not receive them."""
 
 
 class WatchedLeg:
@@ -232,7 +232,7 @@ class WatchedLeg:
 
     @property
     def rounds(self) -> Sequence[Message]:
-        """The messages so far with calls to the gateway's own tools, and with the results of these calls."""
+        """The messages so far that contain calls to the gateway's own tools, or the results of these calls."""
         return () if self._open is None else self._open.rounds
 
     @property
@@ -254,7 +254,7 @@ class WatchedLeg:
         except GatewayError as error:
             return self._observe((error.failed(),))
         except Exception:
-            log.exception("a leg of %s failed because of a bug", self._entry.request.model[:MAX_MODEL])
+            log.exception("a leg for %s failed because of a bug", self._entry.request.model[:MAX_MODEL])
             return self._observe((INTERNAL_ERROR.failed(),))
 
     async def aclose(self) -> None:

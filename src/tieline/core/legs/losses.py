@@ -1,8 +1,8 @@
 """Report losses: fields and content that could not be translated between the protocols of client and upstream.
 
-Every loss is added as a note to the record of its leg, and as an item to the response header HEADER, or to another part
-of the answer if it has no headers of its own. Only the first loss of each kind is logged as a warning, because clients
-repeat the same fields in every request.
+Every loss is noted in the record of its leg, and listed in the response header HEADER or, if the answer has no headers
+of its own, elsewhere in the answer. Only the first loss of each kind is logged as a warning, because clients repeat the
+same fields in every request.
 """
 
 import re
@@ -28,7 +28,7 @@ class LossLog:
         self._known: set[tuple[str, str, str]] = set()
 
     def is_new(self, frontend: str, backend: str, what: str) -> bool:
-        """Return whether this kind of loss has not occurred before. `what` names the lost field or content."""
+        """Return whether this kind of loss is new, and remember it. `what` names the lost field or content."""
         kind = frontend, backend, what
         if kind in self._known or len(self._known) >= MAX_KINDS:
             return False

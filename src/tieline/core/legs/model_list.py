@@ -103,8 +103,8 @@ class ModelList:
     async def route(self, name: str, access: ModelAccess | None = None) -> ModelRoute:
         """Return the route for a name, or for the default model if the name is empty.
 
-        If the name is unknown or may be a variant of another name, and the models have never been listed, list them
-        first. For `access`, see `Router.find`.
+        If the name is unknown or may be a variant of another name, and the models have not been listed since the
+        backends last changed, list them first. For `access`, see `Router.find`.
         """
         name = name or self._router.default_name()
         may_change = may_be_variant(name) and name not in self._router.aliases
@@ -138,10 +138,10 @@ class ModelList:
             async with asyncio.timeout(LIST_TIMEOUT):
                 listed = await backend.models()
         except GatewayError as error:
-            log.warning("cannot list the models of %s: %s", backend.name, self._secrets.hide(error.message))
+            log.warning("could not list the models of %s: %s", backend.name, self._secrets.hide(error.message))
             return None
         except TimeoutError:
-            log.warning("cannot list the models of %s: no answer within %.0f s", backend.name, LIST_TIMEOUT)
+            log.warning("could not list the models of %s: no answer within %.0f s", backend.name, LIST_TIMEOUT)
             return None
         described = (replace(info, owner=backend.name) for info in listed)
         names = ((f"{backend.name}/{info.id}", info) for info in described)
@@ -152,7 +152,7 @@ class ModelList:
     def _by_name(self, names: Iterable[str]) -> dict[str, ModelInfo]:
         found: dict[str, ModelInfo] = {}
         for name in names:
-            with contextlib.suppress(GatewayError):  # the backend of an alias may not exist at present
+            with contextlib.suppress(GatewayError):  # the backend of an alias may not exist at the moment
                 found[name] = self._info(name)
         return found
 

@@ -1,4 +1,4 @@
-"""Parked runs: runs that wait for tool results between two requests of a client.
+"""Parked runs: runs that wait for tool results between two requests from a client.
 
 A run is parked when its leg ends with calls for the client. It can then be found by the id of each call. The ids are
 random and cannot be guessed, so knowing an id proves that the client has seen the call. A run is claimed at most once.

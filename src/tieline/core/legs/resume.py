@@ -12,8 +12,8 @@
 | results                     | a run of another model            | close it, start                                    |
 | user text                   | a run with calls in this history  | close it, start                                    |
 
-"No tools" means that the request offers none any more, as when a client asks for a summary of the conversation. The
-run would call the tools that it was started with.
+"No tools" means that the request no longer offers any, for example because the client asks for a summary of the
+conversation. A resumed run would still call the tools that it was started with.
 
 The call ids in the history identify the run. No session id is needed, and two conversations of a client are never
 confused.
@@ -52,7 +52,7 @@ def decide(
 ) -> ResumeDecision:
     """Decide whether a request with these messages resumes a parked run.
 
-    `waiting` holds the parked runs by call id. `offers_tools` says whether the model may call tools of the client.
+    `waiting` holds the parked runs by call id. `offers_tools` says whether the model may call the client's tools.
     """
     known = _known(messages, waiting)
     if not known:

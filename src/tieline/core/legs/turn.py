@@ -2,7 +2,7 @@
 
 The client sees one leg, in which a call to a gateway tool appears as an activity instead of a call. When a leg of the
 run ends, these calls are executed, their results are submitted to the run, and its next leg continues the client's leg.
-If the model also called tools of the client, the client's leg ends after the results of the gateway tools have been
+If the model also called the client's tools, the client's leg ends after the results of the gateway tools have been
 submitted, and the run waits for the client's results. A call to an unknown tool is answered with an error, because a
 call without a result would stall the run. After a truncated leg nothing is executed, because its last call may be
 incomplete.
@@ -139,7 +139,7 @@ class _MergedLeg:
             self._leg = self._run.leg()
         return await self._translated(await self._leg.__anext__())
 
-    # ── Events of the model ──────────────────────────────────────────────────────────────────────
+    # ── Events from the model ────────────────────────────────────────────────────────────────────
 
     async def _translated(self, batch: Batch) -> list[Event]:
         """Convert a batch for the client. The ending of a leg with calls to gateway tools is left out."""
@@ -221,7 +221,7 @@ class _MergedLeg:
         return ToolResult(call_id=call.id, content=(Text(text=text),), is_error=True)
 
     async def _submit(self) -> Batch:
-        """Submit the results to the run. End the client's leg if the model also called tools of the client."""
+        """Submit the results to the run. End the client's leg if the model also called the client's tools."""
         results, self._results = self._results, []
         await self._run.answer(results, self._changed(results))
         if self._client_calls:

@@ -1,4 +1,4 @@
-"""Variants of model names: names with suffixes, by which a client's model picker sets how much a model thinks.
+"""Variants of model names: names with suffixes, with which a client's model picker sets how much a model thinks.
 
 `<name>-thinking-<level>` and `<name>-<level>` set the reasoning effort; `<name>-thinking` turns thinking on without an
 effort. `-fast` may follow; the gateway ignores it and adds a note.

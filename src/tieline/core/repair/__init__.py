@@ -1,4 +1,4 @@
-"""Repairs of malformed tool calls on the way from the model to the client.
+"""Repairs to malformed tool calls on their way from the model to the client.
 
-Corrections of requests from clients belong in `core.history`.
+Corrections to requests from clients belong in `core.history`.
 """

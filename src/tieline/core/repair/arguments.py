@@ -1,7 +1,7 @@
 """Parse the arguments of tool calls and fit them to the tool's schema.
 
 Nothing is guessed: for example, a string is converted to a number only if the schema does not allow a string. Arguments
-that need no change are returned as the same text.
+that need no change are returned as the original text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -100,7 +100,7 @@ class ArgumentSchema:
         return (_encode(fitted).decode(), tuple(fitting.notes)) if fitting.notes else (text, ())
 
     def arguments(self, given: Mapping[str, str]) -> str:
-        """Return the arguments in `given` as JSON. Their values are texts; convert them to the types in the schema."""
+        """Return `given`, a mapping from names to texts, as JSON arguments with the types that the schema requires."""
         fitting = _ArgumentFitter(self._root, keys=False, values=True)
         return _encode(fitting.fit(dict(given), self._root, "", 0)).decode()
 

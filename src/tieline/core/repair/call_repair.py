@@ -39,7 +39,7 @@ class CallRepair:
         self.notes_unknown = "unknown" in enabled
         self._tools = tools
 
-    # These are computed when the first call arrives, because most legs have no calls.
+    # The following properties are computed on first use, because most legs have no calls.
 
     @cached_property
     def offered(self) -> dict[str, ToolSpec]:

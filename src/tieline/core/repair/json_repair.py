@@ -1,8 +1,8 @@
 """Repair malformed but complete JSON.
 
 Models forget a closing brace or quote, leave a trailing comma, or write Python quotes and constants. Only unambiguous
-errors are repaired; a missing key or value is not invented. The caller must make sure that the text is not truncated:
-this cannot be seen from the text alone.
+errors are repaired; a missing key or value is not invented. The caller must make sure that the text is not truncated,
+because truncation cannot be recognised from the text alone.
 """
 
 import json

@@ -9,8 +9,8 @@ emits a Note directly before the part it changed.
     keys        strip white space around argument names
     json        repair malformed but complete JSON (json_repair.py), unless the answer was truncated
     unknown     add a note about a call to a tool that was not offered; the call itself is not changed
-    repeat      if a call was made three times in a row with the same arguments and result, replace the next one by
-                a text that explains this to the model and the user (repeats.py)
+    repeat      if a call was made three times in a row with the same arguments and result, replace the next one
+                with a text that explains this to the model and the user (repeats.py)
 
 Correct events pass unchanged. A call that may need a repair is held until it is complete; a call with malformed JSON
 is held until the ending shows whether the answer was truncated.
@@ -170,11 +170,11 @@ class _RepairedEvents:
         return events
 
     def begin(self, index: int) -> None:
-        """Begin to replace the incoming part with this index. Parts emitted from now on replace it."""
+        """Begin the replacement of the incoming part that has this index. Parts emitted from now on replace it."""
         self.index = index + self.shift
 
     def end(self, index: int) -> None:
-        """End the replacement of the incoming part with this index."""
+        """End the replacement of the incoming part that has this index."""
         self.shift = self.index - index - 1
 
     def emit(self, event: Event) -> None:

@@ -35,7 +35,7 @@ class _OpenPart(Struct):
 
 
 class MessageDraft:
-    """A message of the model while it is being generated."""
+    """A message from the model while it is being generated."""
 
     def __init__(self, turn_id: str, parent: str, model: str, at: float) -> None:
         self.id = turn_id
@@ -50,7 +50,7 @@ class MessageDraft:
         self._plan: Plan | None = None
         self._usage: Usage | None = None
         self._round = _NOTHING
-        """The usage of the leg when the last activity ended. Later usage belongs to the last request of the leg."""
+        """The usage of the leg when the last activity ended. Usage added later belongs to the last upstream request."""
 
     @classmethod
     def resume(cls, turn: Turn) -> "MessageDraft":
@@ -134,7 +134,7 @@ class MessageDraft:
             place = len(self._parts) + (self._open is not None)
             known = TimedActivity(activity=activity, at=place, began=now)
         ended = (known.ended or now) if is_over else None
-        # Measure only the time in which the activity runs: a pending activity may wait for a person.
+        # Measure only the time during which the activity runs: a pending activity may wait for a person.
         began = now if known.activity.status == "pending" and known.ended is None else known.began
         self._activities[activity.id] = replace(known, activity=activity, began=began, ended=ended)
 

@@ -47,7 +47,7 @@ class MessageTree:
         return self._children.get(turn.parent, [])
 
     def newest(self, turn_id: str | None) -> str | None:
-        """Starting at the message `turn_id` (None: the root), go to the newest child repeatedly.
+        """Follow the newest children, starting at the message `turn_id` (None: the root), until there are no more.
 
         Return the id of the last message.
         """

@@ -1,4 +1,4 @@
-"""Derive two things from the messages of a session: the history that the model receives, and the title."""
+"""Derive the model's history and the title from the messages of a session, and replace the text of a message."""
 
 import base64
 from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ def shorten_title(text: str) -> str:
 def _parts_in(rounds: Sequence[Message]) -> int:
     """Return the number of parts in the assistant messages of `rounds`.
 
-    Tool calls (which are activities) do not count.
+    Tool calls do not count, because a `Turn` holds them as activities instead of parts.
     """
     parts = (part for message in rounds if message.role == "assistant" for part in message.parts)
     return sum(not isinstance(part, ToolCall) for part in parts)

@@ -103,16 +103,16 @@ class _LiveSession:
 
 
 OpenExample = Callable[[str], Awaitable[Toolbox | None]]
-"""Returns the tools of an example session for a model; None if the model gets no tools of examples."""
+"""A function that returns the tools for an example session with a model; None if examples do not support the model."""
 
 
 async def no_examples(_: str) -> Toolbox | None:
-    """Return None: there are no tools for examples."""
+    """Return None: no model supports examples."""
     return None
 
 
 class PageSessions:
-    """All sessions of the web page. `clock` returns Unix time, and `examples` the tools of example sessions."""
+    """All sessions of the web page. `clock` returns Unix time, and `examples` the tools for example sessions."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class PageSessions:
     # ── Messages ─────────────────────────────────────────────────────────────────────────────────
 
     async def send(self, session_id: str, parts: Sequence[Part], parent: str | None = None) -> SentMessage:
-        """Add a message of the user after the message `parent` (by default the last one), and start answering it."""
+        """Add a user message after the message `parent` (by default the last one), and start answering it."""
         session = await self._find(session_id)
         tree = await self._tree(session)
         if not parts:
@@ -213,7 +213,7 @@ class PageSessions:
         return self._begin(session, tree, self._user_turn(parent or session.stored.head, parts))
 
     async def retry(self, session_id: str) -> SentMessage:
-        """Start another answer to the last message of the user."""
+        """Start another answer to the user's last message."""
         session = await self._find(session_id)
         tree = await self._tree(session)
         path = tree.path(session.stored.head)
@@ -223,7 +223,7 @@ class PageSessions:
         return self._begin(session, tree, user)
 
     async def edit(self, session_id: str, message: str, text: str) -> SentMessage:
-        """Replace an earlier message of the user with `text` and send it. The original is kept as an alternative."""
+        """Replace an earlier user message with `text` and send it. The original is kept as an alternative."""
         session = await self._find(session_id)
         tree = await self._tree(session)
         old = tree.get(message)
@@ -286,7 +286,7 @@ class PageSessions:
         return SentMessage(user=user, assistant=draft.id)
 
     async def _generate(self, session: _LiveSession, draft: MessageDraft, request: Request, user: Turn | None) -> None:
-        """Run the leg that generates a message. `user` is a new message of the user to store first, if any."""
+        """Run the leg that generates a message. `user` is a new user message to store first, if any."""
         leg: WatchedLeg | None = None
         try:
             if user is not None:
@@ -370,7 +370,7 @@ class PageSessions:
         reviewed = answer if isinstance(answer, ReviewAnswer) else ReviewAnswer(approved=False)
         decision = _decision(reviewed)
         if reviewed.approved and session.summary.mode == PLAN_MODE:
-            # Agents have their own modes and switch by themselves after the approval.
+            # Agents have their own modes, and switch them on their own after the approval.
             mode = None if self._gateway.models.is_agent(session.summary.model) else AGENT_MODE
             session.update(mode=mode)
             decision += " Agent mode is on." if mode else " Plan mode is off."
@@ -451,7 +451,7 @@ def _decoded(documents: Iterable[bytes], kind: type[T]) -> list[T]:
         try:
             found.append(msgspec.json.decode(document, type=kind))
         except (msgspec.DecodeError, UnicodeError) as error:
-            log.warning("cannot read a stored %s, skipping it: %s", kind.__name__, error)
+            log.warning("could not read a stored %s; skipped it: %s", kind.__name__, error)
     return found
 
 

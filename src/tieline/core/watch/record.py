@@ -1,4 +1,4 @@
-"""Records of legs, which show people what happened, and histograms of the durations of legs.
+"""Records of legs, which show people what happened, and histograms of leg durations.
 
 While a leg runs, its batches are appended to its record. When it ends, the record is truncated to a size limit. The
 number of records and their total size are limited as well: the oldest records are dropped first.
@@ -132,7 +132,7 @@ class LegRecord:
         self.is_resumed = False
         self.is_parked = False
         self.has_activities = False
-        """Whether an agent or the gateway ran tools during the leg."""
+        """Whether the leg contains activities or plans."""
         self.first_byte: float | None = None
         self.duration: float | None = None
         self.ending: Finished | Failed | None = None
@@ -280,7 +280,7 @@ class LegRecords:
         self, clock: Callable[[], float], *, max_legs: int = MAX_LEGS, max_total_size: int = MAX_TOTAL_SIZE
     ) -> None:
         self.notify: Callable[[LegRecord], None] | None = None
-        """Called with the record of a leg that is routed, sends its first event or ends; None without watchers."""
+        """Called with a leg's record when the leg is routed, sends its first event or ends; None if nobody watches."""
         self.kept: deque[LegRecord] = deque()
         """The records, oldest first, with consecutive numbers."""
         self.first_byte = Histogram()
@@ -294,7 +294,7 @@ class LegRecords:
         self._size = 0
 
     def begin(self, request: Request, frontend: str, client: str) -> LegRecord:
-        """Create the record of a leg that begins."""
+        """Create the record for a leg that is beginning."""
         self._started = number = self._started + 1
         most = self._max_legs
         record = LegRecord(number, self._clock(), request, frontend, client[:MAX_CLIENT], most > 0)
@@ -358,7 +358,7 @@ def title_of(request: Request) -> str:
 
 
 def _parts_size(parts: Iterable[Part]) -> int:
-    """Return the approximate size of parts in characters. This does without pattern matching, which would be slower."""
+    """Return the approximate size of parts in characters. Types are compared, because `match` would be slower."""
     total = 0
     for part in parts:
         kind = type(part)

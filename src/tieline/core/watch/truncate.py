@@ -1,7 +1,7 @@
-"""Truncate requests and events for display: shorten long texts, and replace images with a short placeholder.
+"""Truncate requests and events for display: shorten long texts, and keep only the beginning of image and file data.
 
-The size of each value is deducted from a budget. When the budget is used up, the remaining values are dropped. Protocol
-metadata (`meta`) is always dropped.
+The size of each value is deducted from a budget. When the budget is used up, the remaining messages, parts and tools
+are dropped. The protocol metadata (`meta`) of messages, parts and tools is always dropped.
 """
 
 from collections.abc import Iterator, Sequence

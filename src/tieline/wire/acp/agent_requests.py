@@ -31,7 +31,7 @@ Kind = Literal["permission", "question", "plan", "read", "create", "output", "wa
 Spell = Callable[[Action, Content], schema.AcpShape]
 
 PERSON_KINDS: frozenset[Kind] = frozenset(["permission", "question", "plan"])
-"""The kinds of requests that only a person can answer. At the end of the turn, they are answered as cancelled."""
+"""The kinds of requests that only a person can answer. At the end of a turn, those still open are cancelled."""
 
 _CANCELLED = schema.PermissionResult(outcome=schema.PermissionOutcome(outcome="cancelled"))
 _NOTHING: Content = {}
@@ -252,7 +252,7 @@ _USES: dict[str, tuple[Use, Kind]] = {
 
 
 class AgentRequestAnswers:
-    """The open requests of one agent, and the methods that answer them."""
+    """The open requests from one agent, and the methods that answer them."""
 
     def __init__(self, peer: JsonRpcPeer) -> None:
         self._peer = peer
@@ -349,7 +349,7 @@ class AgentRequestAnswers:
         return self._peer.error(number, REQUEST_CANCELLED, "cancelled")
 
     def _withdraw_all(self, session: str) -> list[int]:
-        """Cancel those requests of a session that wait for a person. Return the numbers of these requests."""
+        """Cancel a session's open requests that wait for a person, and return their numbers."""
         numbers = [
             number for number, opened in self._open.items() if opened.session == session and opened.kind in PERSON_KINDS
         ]

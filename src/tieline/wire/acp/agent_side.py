@@ -106,7 +106,7 @@ class AgentSide:
         return self._peer.error(number, code, message)
 
     def update(self, session: str, update: updates.Update) -> None:
-        """Send a notification with an update of the session with the id `session`."""
+        """Notify the client of an update to the session with the id `session`."""
         self._peer.notify("session/update", updates.UpdateParams(session_id=session, update=update))
 
     def request(self, method: str, params: schema.AcpShape) -> int:

@@ -8,7 +8,7 @@
 Send the content of the outbox after every method call, because requests from the agent that need no decision are
 answered immediately. Rules:
 
-- Facts are returned in the order of the messages. Updates of a session that is being created are held back until
+- Facts are returned in the order of the messages. Updates for a session that is being created are held back until
   `SessionOpened`, because its name is unknown before that. A session that is loaded already has a name, so its history
   is reported immediately. Updates that arrive after the end of a turn are reported like any other update.
 - Every request from the agent must be answered. If the client does not offer the method, this class answers with an
@@ -346,7 +346,7 @@ class ClientSide(AgentRequestAnswers):
     def _release(self) -> list[Fact]:
         return self._sessions.release(is_opening=bool(self._opening))
 
-    # ── notifications and requests of the agent ──
+    # ── notifications and requests from the agent ──
 
     def _notified(self, notification: Notification) -> list[Fact]:
         if notification.method == "session/update":

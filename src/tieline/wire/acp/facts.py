@@ -238,7 +238,7 @@ class CallUpdate(Value):
 
 
 class TerminalOutput(Value):
-    """New output of one of the agent's own terminals."""
+    """New output from one of the agent's own terminals."""
 
     session: str
     call: str
@@ -286,7 +286,7 @@ class OptionsChanged(Value):
 
 
 class SlashCommand(Value):
-    """A command with which a prompt can begin: "/name", and optionally an argument that `hint` describes."""
+    """A command that can begin a prompt: "/name", optionally followed by an argument that `hint` describes."""
 
     name: str
     description: str = ""
@@ -344,7 +344,7 @@ class UnknownUpdate(Value):
     json: str
 
 
-# ── Requests of the agent ────────────────────────────────────────────────────────────────────────
+# ── Requests from the agent ──────────────────────────────────────────────────────────────────────
 
 
 class PermissionOption(Value):

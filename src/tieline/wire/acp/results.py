@@ -1,4 +1,4 @@
-"""Convert the agent's answers to the client's requests to facts."""
+"""Convert the results of the client's requests, as received from the agent, to facts."""
 
 from typing import Literal
 

@@ -3,7 +3,7 @@
 Both sides use the same structs, one to encode and the other to decode. Fields without a default are required by the
 published schema and always written; other fields are written only if they are set. Decoding tolerates deviations (see
 `lenient.py`), and enumerations are plain strings, so that a new value does not invalidate a message. `updates.py`
-contains the structs for `session/update`, `extensions.py` those for extensions of individual agents.
+contains the structs for `session/update`, `extensions.py` those that individual agents add.
 """
 
 from typing import Any
@@ -385,7 +385,7 @@ class CancelledRequest(AcpShape):
     request_id: Raw
 
 
-# ── Requests of the agent ────────────────────────────────────────────────────────────────────────
+# ── Requests from the agent ──────────────────────────────────────────────────────────────────────
 
 
 class PermissionOptionShape(AcpShape):

@@ -1,8 +1,8 @@
-"""The open sessions of one agent, and the updates of sessions that are not open yet.
+"""The open sessions of one agent, and the updates for sessions that are not open yet.
 
-Agents may send updates of a new session before they answer the request that creates it. Such updates are held back
-until the session is open; if there are too many, the oldest are dropped. Updates of a session that was never opened are
-converted to facts, but no state is kept for the session.
+Agents may send updates for a new session before they answer the request that creates it. Such updates are held back
+until the session is open; if there are too many, the oldest are dropped. Updates for a session that was never opened
+are converted to facts, but no state is kept for the session.
 """
 
 from collections import deque
@@ -59,7 +59,7 @@ class ClientSessions:
     def update(self, params: Raw, *, is_opening: bool) -> list[Fact]:
         """Return the facts in an update. `params` are the parameters of the `session/update` notification.
 
-        `is_opening` says whether a session is being created. If so, updates of unknown sessions are held back.
+        `is_opening` says whether a session is being created. If so, updates for unknown sessions are held back.
         """
         parsed = decode(updates.UpdateParams, params) or decode(updates.UpdateShell, params)
         if parsed is None:

@@ -180,7 +180,7 @@ class CommandsUpdateShape(AcpShape, tag="available_commands_update", tag_field="
 
 
 class ModeUpdateShape(AcpShape, tag="current_mode_update", tag_field="sessionUpdate"):
-    """A change of the mode.
+    """A mode change.
 
     The member is called `currentModeId` in the schema, but `modeId` in an example in the documentation.
     """

@@ -1,4 +1,4 @@
-"""Helpers that several codecs use, for example for JSON, tool schemas, the spelling of names, and questions.
+"""Helpers shared by several codecs, for example for JSON, tool schemas, the spelling of names, and questions.
 
-Nothing here is specific to one protocol.
+Code that only one codec uses belongs in that codec's package.
 """

@@ -1,4 +1,7 @@
-"""Content blocks and system prompts of Anthropic's API, which some editors send to the endpoints of OpenAI's APIs."""
+"""Parse content blocks and system prompts in the format of Anthropic's API.
+
+Some editors send them to the endpoints of OpenAI's APIs.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Convert a client's setting for thinking, an effort or a token budget, to a reasoning effort of OpenAI's protocols."""
+"""Convert a client's thinking setting (an effort or a token budget) to a reasoning effort for OpenAI's protocols."""
 
 from tieline.model.request import Effort, Reasoning
 

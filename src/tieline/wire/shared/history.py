@@ -5,7 +5,7 @@ from tieline.wire.shared.json import decode_any
 
 BILLING = "x-anthropic-billing-header"
 """The beginning of a system text with which a client identifies itself to Anthropic. The text differs in every
-request."""
+request. Other upstreams do not receive it."""
 
 
 def summary_parts(part: Foreign) -> list[Part]:

@@ -55,8 +55,8 @@ def read(decoder: msgspec.json.Decoder[T], data: bytes, mistyped: list[str] | No
     An escaped surrogate without its counterpart is legal JSON, and occurs if an emoji is split between two deltas. In
     fields whose text is split into deltas, it is kept, and PartsWriter joins the halves. Elsewhere it is replaced.
 
-    If `mistyped` is a list, a value of the wrong type (such as a token count as a string) is converted or left out, and
-    its path is added to the list. In a field with content, a wrong type is always an error.
+    If `mistyped` is a list, a value of the wrong type (such as a token count sent as a string) is converted or left
+    out, and its path is added to the list. In a field with content, a wrong type is always an error.
     """
     try:
         return decoder.decode(data)

@@ -67,7 +67,7 @@ _KINDS: dict[str, ErrorKind] = {
 CONTEXT_LENGTH = "context_length_exceeded"
 """The code that makes clients compact their conversation."""
 _CONTEXT = re.compile(r"prompt is too long|(context|prompt|input)\b.{0,40}\b(length|window|limit)", re.IGNORECASE)
-"""Matches messages that a conversation is too long, from upstreams that do not send the code CONTEXT_LENGTH."""
+"""Matches messages saying that a conversation is too long, from upstreams that do not send the code CONTEXT_LENGTH."""
 _KEPT_HEADERS = ("retry-after", "x-ratelimit-", "x-should-retry", "x-request-id", "request-id")
 _PAGE = re.compile(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
 _KEY = re.compile(r"\bsk-[\w*.-]{6,}")

@@ -1,4 +1,4 @@
-"""JSON structures ("shapes") that the APIs of OpenAI have in common, and the base class of all shapes."""
+"""JSON structures ("shapes") that OpenAI's APIs have in common, and the base class of all shapes."""
 
 import msgspec
 

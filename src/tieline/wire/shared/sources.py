@@ -37,8 +37,9 @@ def settings_of(
 ) -> dict[str, Any]:
     """Return the members of a request: those that the client sent, with some replaced by their translation.
 
-    A member is replaced if it does not contain all of its translation, or if its name is in `own`. The member named
-    `history` comes last, so that the bytes before it stay the same.
+    A member is replaced if it does not contain all of its translation. A member whose name is in `own` is always
+    replaced, or removed if it has no translation. The member named `history` comes last, so that the bytes before it
+    stay the same from one request to the next.
     """
     members: dict[str, Any] = dict(_MEMBERS.decode(source.body))
     messages = members.pop(history)

@@ -98,7 +98,7 @@ class ToolNames:
         folded = _fold(name)
         offered = self._client_names.items()
         close = [own for plain, own in offered if _fold(plain) == folded]
-        if not close:  # the prefix may be another one, such as the namespace of a tool
+        if not close:  # the prefix may be a different one, such as a tool's namespace
             close = [own for plain, own in offered if "__" in plain and _fold(plain.rpartition("__")[2]) == folded]
         return close[0] if folded and len(close) == 1 else name
 

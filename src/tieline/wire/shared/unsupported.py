@@ -58,6 +58,6 @@ def without_hosted(tool: ToolSpec, position: int, request: Request) -> Note:
 def lost_extensions(tool: ToolSpec, protocol: str) -> list[Note]:
     """Return a note for each extension of a tool that this protocol does not define."""
     found = [own for name, own in tool.meta.items() if name not in (protocol, "cache_control", "format")]
-    # With a type, this is the definition of a tool that became an ordinary one.
+    # An entry with a `type` is not an extension but the original definition of a tool that became an ordinary one.
     names = [name for own in found if isinstance(own, dict) and "type" not in own for name in own]
     return [left_out(f"tools.{name}", "an extension of another protocol") for name in names if name not in _SAME_TOOL]

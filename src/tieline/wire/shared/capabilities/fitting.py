@@ -47,7 +47,7 @@ class ClientTool(Value):
     def schema(self) -> Schema:
         """The parsed schema.
 
-        It is parsed on each access, because parsed schemas need much memory and a parked run keeps its tools.
+        It is parsed on each access, because parsed schemas take up a lot of memory and a parked run keeps its tools.
         """
         loaded = load(self.schema_json)
         return resolve(loaded, loaded)

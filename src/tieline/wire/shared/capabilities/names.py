@@ -61,7 +61,7 @@ NAMES: Mapping[Capability, tuple[str, ...]] = {
     "resources": ("listmcpresources", "listmcpresourcestool", "listresources"),
     "resource": ("readmcpresource", "readmcpresourcetool", "fetchmcpresource", "accessmcpresource", "readresource"),
 }
-# With these names, some clients search the contents of files, others the names of files.
+# Some clients use these names for a search of file contents, others for a search of file names.
 AMBIGUOUS = frozenset(["searchfiles"])
 # Names that refer to files only if they have no server prefix: `mcp__chat__search` searches a chat.
 VAGUE = frozenset(
@@ -139,4 +139,4 @@ COMMANDS: Mapping[Capability, tuple[str, ...]] = {
     "edit": ("str_replace", "replace", "edit"),
 }
 CAUTIOUS = frozenset(["requiresapproval", "requireuserapproval", "needsapproval"])
-"""Boolean properties for which true is the safe value. For all others, it is false."""
+"""Boolean properties for which true is the safe value. For all others, the safe value is false."""

@@ -1,4 +1,4 @@
-"""Ask a question with a call to the client's own tool: build the arguments, and parse the answers from the result.
+"""Ask a question with a call to one of the client's tools: build the arguments, and parse the answers from the result.
 
 Such tools are named ask_question, ask_user, AskUserQuestion and the like. Most take a list of questions with options,
 others a single text. The result is JSON, pairs of question and answer, or plain text.

@@ -58,7 +58,7 @@ def merge_custom_fields(question: Question) -> Question:
 
 
 def split_custom_fields(values: Mapping[str, Any], question: Question) -> dict[str, Any]:
-    """Convert the answers to a question merged by `merge_custom_fields` to the fields of the original question."""
+    """Map the answers to a question merged by `merge_custom_fields` back to the fields of the original question."""
     found = dict(values)
     for custom, choice in _customs(question).items():
         field = next(field for field in question.fields if field.name == choice)
