@@ -230,7 +230,7 @@ def test_without_a_home_nothing_is_written_and_it_is_said_once(caplog: pytest.Lo
     audit.write_entry(asked())
     audit.write_entry(asked())
     assert [record.getMessage() for record in caplog.records] == [
-        "cannot write the audit log (neither HOME nor XDG_STATE_HOME is set); decisions are not being recorded"
+        "could not write the audit log (neither HOME nor XDG_STATE_HOME is set); decisions are not being recorded"
     ]
 
 

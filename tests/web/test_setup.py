@@ -446,4 +446,4 @@ async def test_a_stored_upstream_with_a_mistake_is_not_used(tmp_path: Path, capl
     (tmp_path / STATE).write_text(json.dumps(stored))
     async with serving(tmp_path) as page:
         assert (await page.get("/api/connect"))["setup"]["added"] == []
-    assert "is not used" in caplog.text
+    assert "ignoring an upstream" in caplog.text

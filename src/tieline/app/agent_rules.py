@@ -1,4 +1,4 @@
-"""Applies the rules of the gateway's own tools to the actions of coding agents.
+"""Applies the rules for the gateway's own tools to the actions of coding agents.
 
 An agent states the kind of an action, such as "edit", but does not name one of the gateway's tools. The action is
 judged as a call to each of the gateway's tools that could do the same, and the strictest verdict counts. A rule can
@@ -20,7 +20,7 @@ from tieline.tools.protected import protection_warning
 from tieline.tools.toolbox import READ_ONLY_TOOLS
 
 MOST_PATHS = 100
-"""Maximum number of paths of one action that are looked up on the disk. If an action has more, the user decides."""
+"""Maximum number of paths per action that are looked up on the disk. If an action has more, the user decides."""
 
 _WRITING = ("edit_file", "write_file")
 _TOOLS = {

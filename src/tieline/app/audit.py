@@ -25,7 +25,7 @@ AUDIT_LIMIT = 4 << 20
 AUDIT_KEPT = 3
 """Number of rotated files that are kept."""
 LONGEST_TEXT = 16 << 10
-"""Maximum number of characters of each text in a record. Longer texts are truncated."""
+"""Maximum length, in characters, of each text in a record. Longer texts are truncated."""
 
 _APPEND = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
 
@@ -60,7 +60,7 @@ class AuditLog:
             self._append(msgspec.json.encode(_encodable(msgspec.to_builtins(record))) + b"\n")
         except (OSError, ValueError) as error:
             if not self._is_failing:
-                log.warning("cannot write the audit log (%s); decisions are not being recorded", error)
+                log.warning("could not write the audit log (%s); decisions are not being recorded", error)
             self._is_failing = True
         else:
             self._is_failing = False

@@ -23,7 +23,7 @@ from tieline.net.private_files import read_file, read_private, write_private
 MAX_FILE = 4 << 20
 MAX_RECORD = 128 << 20
 MAX_CHANGES = 10
-"""Maximum number of changes to one file that can be undone."""
+"""Maximum number of changes to the settings of one client that can be undone."""
 NEW_FILE_MODE = 0o600
 
 _BOM = b"\xef\xbb\xbf"
@@ -34,7 +34,7 @@ class Change(NamedTuple):
 
     path: Path
     old: bytes | None
-    """The content; None if there is no file."""
+    """The content before the change; None if there was no file."""
     new: bytes
 
 
@@ -55,7 +55,7 @@ class _Record(Value):
 
 
 class ChangedSince(Exception):
-    """The file is not as it was left. `change` is the undoing that was refused."""
+    """The file has changed since Tieline changed it. `change` describes the undo that was refused."""
 
     def __init__(self, change: Change) -> None:
         super().__init__(str(change.path))
@@ -95,14 +95,14 @@ class SettingsChanges:
         self._path = folder / "configured" / f"{client}.json"
 
     def apply(self, change: Change) -> None:
-        """Make a change and keep the old content. Raise ConfigError if the file is no longer as planned."""
+        """Make a change and keep the old content. Raise ConfigError if the file has changed in the meantime."""
         if _read(change.path) != change.old:
             raise ConfigError(f"{change.path} has just been changed by another program; try again")
         record = self._load()
         digest = _digest(change.new)
         last = record.done[-1] if record.done else None
         if last is not None and last.path == str(change.path) and last.digest == _digest(change.old):
-            # The file is as the last change left it: undoing both restores what was there before.
+            # The file is as the last change left it, so merge the two: a single undo restores what was there before.
             done = (*record.done[:-1], replace(last, digest=digest))
         elif len(record.done) >= MAX_CHANGES:
             raise ConfigError(f"too many changes are waiting to be undone; undo them first ({self._path})")

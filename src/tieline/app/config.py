@@ -71,7 +71,7 @@ class UpstreamSettings(Value, forbid_unknown_fields=True):
     idle_timeout: Seconds = 120.0
     retries: Count = 2
     stateful: bool = False
-    """Whether the Responses API of the upstream may store responses that the client allows to be stored."""
+    """Whether the upstream's Responses API may store responses that the client allows to be stored."""
     betas: bool | None = None
     repairs: tuple[RepairName, ...] = ()
     dialect: Mapping[str, Any] = {}
@@ -119,7 +119,7 @@ class InboxSettings(Value, forbid_unknown_fields=True):
 
 
 class ToolSettings(Value, forbid_unknown_fields=True):
-    """`[tools]`: the gateway's own tools, their workspace and rules, and the environment of commands."""
+    """`[tools]`: the gateway's own tools, their workspace and rules, and the environment for commands."""
 
     enabled: bool = False
     workspace: str | None = None
@@ -143,7 +143,7 @@ class ToolSettings(Value, forbid_unknown_fields=True):
 
 
 class AgentSettings(Value, forbid_unknown_fields=True):
-    """`[acp.agents.NAME]`: an additional coding agent, or changed settings of a known agent."""
+    """`[acp.agents.NAME]`: an additional coding agent, or changed settings for a known agent."""
 
     command: tuple[str, ...] = ()
     title: str = ""
@@ -172,9 +172,9 @@ class AcpSettings(Value, forbid_unknown_fields=True):
     client_tools: bool = True
     """Whether agents may call the tools that clients offer in their requests."""
     files: bool = False
-    """Whether agents read and write files through the gateway. The rules of the gateway's own tools then apply."""
+    """Whether agents read and write files through the gateway. The rules for the gateway's own tools then apply."""
     terminals: bool = False
-    """Whether agents run commands through the gateway. The rules of the gateway's own tools then apply."""
+    """Whether agents run commands through the gateway. The rules for the gateway's own tools then apply."""
     keep_sessions: bool = True
     """Whether conversations can be continued after a restart of the gateway."""
     processes: Number = 8
@@ -234,7 +234,7 @@ class ModelSettings(Value, forbid_unknown_fields=True):
     """Whether the model can reason, or the reasoning efforts that it accepts."""
 
     def facts(self) -> ModelFacts:
-        """Return the settings in the form that backends use."""
+        """Return the settings as `ModelFacts`."""
         reasoning = self.reasoning
         efforts = reasoning if isinstance(reasoning, tuple) else () if reasoning is False else None
         return ModelFacts(

@@ -18,7 +18,7 @@ def user_folder(env: Mapping[str, str]) -> Path:
 
 
 def state_folder(env: Mapping[str, str]) -> Path | None:
-    """Return the folder that holds sessions and the audit log; None if neither XDG_STATE_HOME nor HOME is set."""
+    """Return the folder that holds sessions and the audit log; None if no variable in `env` leads to one."""
     base, home = _absolute(env.get("XDG_STATE_HOME")) or _profile(env, "LOCALAPPDATA"), _absolute(env.get("HOME"))
     if base is not None:
         return base / "tieline"
@@ -26,7 +26,7 @@ def state_folder(env: Mapping[str, str]) -> Path | None:
 
 
 def _profile(env: Mapping[str, str], name: str) -> Path | None:
-    """Return a folder of the user's profile on Windows; None on other systems."""
+    """Return a folder in the user's profile on Windows; None on other systems."""
     return _absolute(env.get(name)) if sys.platform == "win32" else None
 
 

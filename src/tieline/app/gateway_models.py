@@ -1,4 +1,4 @@
-"""What a running gateway says about itself: its models, and any other JSON that it serves."""
+"""Asks a running gateway for its models, or for any other JSON that it serves."""
 
 import asyncio
 from typing import TypeVar
@@ -14,7 +14,7 @@ from tieline.net.client.http import HttpClient, Origin, PipeError, Timeouts
 
 LIMIT = 16 << 20
 TIMEOUT = 20.0
-"""Seconds that the gateway has to answer. It asks all its upstreams, some of which may be slow."""
+"""Time limit for an answer, in seconds. The gateway may ask all its upstreams, some of which may be slow."""
 
 _TIMEOUTS = Timeouts(connect=TIMEOUT, first_byte=TIMEOUT, idle=TIMEOUT)
 

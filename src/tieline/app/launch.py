@@ -1,4 +1,4 @@
-"""Starts a client program on the gateway. All its settings are in its environment and in a folder that is removed."""
+"""Starts a client program that uses the gateway. Settings are passed in its environment and in a temporary folder."""
 
 import contextlib
 import shutil
@@ -59,7 +59,7 @@ async def run_client(
 ) -> Exit:
     """Run a client on a terminal until it ends. `program` is its path. Raise OSError if it cannot be started.
 
-    `notify` tells the user about consequences, such as settings that are hidden.
+    `notify` tells the user what to expect, for example that their own settings of the client are not used.
     """
     with private_folder() as folder:
         recipe = client.launch(connection, str(folder))
@@ -71,7 +71,7 @@ async def run_client(
 
 @contextlib.contextmanager
 def private_folder() -> Iterator[Path]:
-    """Create a folder that only this user can read. Remove it with all that a client has put into it."""
+    """Create a folder that only this user can read. Remove it afterwards, with everything in it."""
     folder = Path(tempfile.mkdtemp(prefix="tieline-"))  # has mode 0700
     try:
         yield folder

@@ -40,7 +40,7 @@ class LazyObject(Generic[T]):
 
 
 class LazyBackend:
-    """Stands for a backend that is created on first use. Until then, `models`, if given, lists its models."""
+    """Stands for a backend that is created on first use. `models`, if given, lists the models without creating it."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ PROBE_LIMIT = 1 << 20
 PROBE_TIMEOUT = 2.0
 """Maximum duration of the search for a running gateway, in seconds."""
 STOP_TIMEOUT = 5.0
-"""Maximum time for the server to finish its open requests, in seconds. It cancels them long before that."""
+"""Maximum time for the server to finish its open requests, in seconds. The server cancels them long before that."""
 
 _TIMEOUTS = Timeouts(connect=PROBE_TIMEOUT, first_byte=PROBE_TIMEOUT, idle=PROBE_TIMEOUT)
 
@@ -92,7 +92,7 @@ async def find_running(config: Config, env: Mapping[str, str]) -> LocalGateway |
 
 
 async def _get(client: HttpClient, url: str, path: str, key: str | None) -> bytes | None:
-    """Return the body of a response, or None unless its status is 200."""
+    """Return the body of a response, or None if its status is not 200."""
     origin, prefix = Origin.parse(url)
     headers = [("authorization", f"Bearer {key}")] if key else []
     response = await client.send(origin, "GET", prefix + path, headers, timeouts=_TIMEOUTS)

@@ -1,4 +1,4 @@
-"""File access and terminals for coding agents. The rules of the gateway's own tools apply, and the user may be asked.
+"""File access and terminals for coding agents. The rules for the gateway's own tools apply; the user may be asked.
 
 The user approves exactly the command line that runs, including the agent's arguments and environment variables.
 """
@@ -34,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class AgentFiles:
-    """Reads and writes the files of a workspace for agents."""
+    """Reads and writes workspace files for agents."""
 
     def __init__(self, tools: GuardedTools) -> None:
         self._tools = tools

@@ -9,7 +9,7 @@ from types import TracebackType
 from tieline.tools.invisible_text import visible
 
 LONGEST = 16 * 1024
-"""Maximum number of characters of a message or a traceback. Longer ones are truncated."""
+"""Maximum number of characters in a message or a traceback. Longer ones are truncated."""
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
@@ -37,7 +37,7 @@ def one_line(text: str) -> str:
 
 
 def collect(level: str, most: int = 20) -> Collection[str]:
-    """Keep the last log records of `level` and above instead of writing them. Return the growing list of lines."""
+    """Keep the last log records of `level` and above instead of writing them. Return a live collection of lines."""
     handler = _Collector(most)
     handler.setFormatter(OneLineFormatter("%(message)s"))
     logging.basicConfig(level=level, handlers=[handler])

@@ -123,7 +123,7 @@ class SavedGrants(Grants):
             self._rules, self._seen = self._read()
         except (OSError, ValueError) as error:
             self._rules, self._seen = (), self._identity()
-            log.warning("the saved permissions cannot be read, so you will be asked again: %s: %s", self.path, error)
+            log.warning("could not read the saved permissions, so you will be asked again: %s: %s", self.path, error)
 
     def _read(self) -> tuple[tuple[Rule, ...], _FileIdentity | None]:
         """Return the rules in the file, and the identity of the file.

@@ -34,15 +34,15 @@ else:
 log = logging.getLogger("tieline")
 
 SAFETY = [("x-content-type-options", "nosniff"), ("cross-origin-resource-policy", "same-origin")]
-"""Headers of every response. They keep browsers from guessing its type and from sharing it with other sites."""
+"""Headers for every response. They keep browsers from guessing its type and from sharing it with other sites."""
 KEEP_IDLE = 75
 BACKLOG = 4096
 MOST_FILES = 65536
 FILES_ON_MACOS = 10240
-"""A limit on open files that macOS always accepts. It rejects higher ones, even if it reports none."""
+"""A limit on open files that macOS always accepts. It rejects higher ones, even if it reports no maximum."""
 _KEPT_MEMORY = 4 << 20
 DRAIN = 1
-"""Seconds that open requests have to finish after the gateway was asked to stop."""
+"""Seconds that open requests have to finish after the gateway has been asked to stop."""
 CLOSING = 0.8
 """Seconds that agents, connections and pending writes have to finish after open requests have ended."""
 
@@ -193,6 +193,6 @@ def listen(host: str, port: int, hint: str) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        # Python appends the address to the reason, and `os.strerror` does not know the errors of sockets on Windows.
+        # Python appends the address to the reason, and `os.strerror` does not know Windows socket errors.
         reason = (error.strerror or str(error)).partition(" (while attempting")[0]
         raise ConfigError(f"cannot listen on {host}:{port}: {reason}. {hint}") from error

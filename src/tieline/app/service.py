@@ -1,10 +1,10 @@
-"""The gateway as a service of the user: what each system needs to start it at login and to keep it running.
+"""The gateway as a user service: what each system needs to start it at login and keep it running.
 
-A service is described by a file and by commands of the system: a unit of systemd, an agent of launchd, or a task of the
-Windows Task Scheduler. Nothing here changes anything; `tieline service` shows a plan and then carries it out.
+A service consists of a file and system commands. The file describes a systemd unit, a launchd agent, or a task for the
+Windows Task Scheduler. This module only computes a plan; `tieline service` shows it and then carries it out.
 
-No environment variable is written to the file, except PATH, which coding agents are looked up on. Keys in such a file
-would be stored in plain text, where backups and other programs find them.
+No environment variables are written to the file, except PATH on Linux and macOS, which is needed to find coding agents.
+Keys would be stored there in plain text, where backups and other programs could find them.
 """
 
 import plistlib
@@ -23,11 +23,11 @@ UNIT = "tieline.service"
 LABEL = "tieline.gateway"
 TASK = "Tieline"
 _TEMPORARY = frozenset(("archive-v0", "builds-v0", "environments-v2"))
-"""Folders in the cache of uv. An environment in one of them may disappear at any time."""
+"""Folders in uv's cache. An environment in one of them may disappear at any time."""
 
 
 class Command(NamedTuple):
-    """A command of the system. If `may_fail` is true, its failure is ignored."""
+    """A system command. If `may_fail` is true, its failure is ignored."""
 
     argv: tuple[str, ...]
     may_fail: bool = False
@@ -49,7 +49,7 @@ class Service:
     forget: tuple[Command, ...]
     """Commands to run after the file has been deleted."""
     note: str
-    """What the user should know: about keys, logs and logins."""
+    """What the user should know about keys, logs and logins."""
 
 
 class Setup(NamedTuple):
@@ -61,7 +61,7 @@ class Setup(NamedTuple):
 
 
 def gateway_command(executable: str, config: Path | None) -> tuple[str, ...]:
-    """Return the command line that starts the gateway with the Python program `executable`.
+    """Return the command line that starts the gateway with the Python interpreter `executable`.
 
     Raise ConfigError if this installation is only temporary.
     """
@@ -80,7 +80,7 @@ def gateway_command(executable: str, config: Path | None) -> tuple[str, ...]:
 def service_for(platform: str, env: Mapping[str, str], setup: Setup, uid: int) -> Service:
     """Return the service for `platform`, a value of `sys.platform`. Raise ConfigError if it is not supported.
 
-    `uid` is the number of the user, which macOS needs.
+    `uid` is the user's numeric id, which macOS needs.
     """
     if platform == "linux":
         return _systemd(env, setup)
@@ -139,7 +139,7 @@ def _specifiers(text: str) -> str:
 
 
 def _unit_word(word: str, *, is_command: bool = True) -> str:
-    """Return a word as systemd reads it: quoted, with special characters escaped."""
+    """Return a word in the form that systemd expects: quoted, with special characters escaped."""
     escaped = _specifiers(word).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped.replace("$", "$$") if is_command else escaped}"'
 

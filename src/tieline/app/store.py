@@ -27,7 +27,7 @@ BUSY = 5.0
 T = TypeVar("T")
 
 _PROGRESS_STEPS = 10_000
-"""Number of steps of SQLite's machine, about a millisecond, between two looks at the clock."""
+"""Number of SQLite virtual machine instructions, about a millisecond's worth, between two looks at the clock."""
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS document (
@@ -155,7 +155,7 @@ class DiskStore:
                 result = work(self._database)
         except (OSError, sqlite3.Error) as error:
             if not self._is_failing:
-                self._warn(f"sessions cannot be saved to {self.path}: {error}")
+                self._warn(f"could not read or write {self.path}: {error}")
             self._is_failing = True
             return failing
         self._is_failing = False
@@ -184,7 +184,7 @@ class DiskStore:
     def _put_aside(self) -> None:
         self._close()
         broken = self.path.with_suffix(".broken")
-        self._warn(f"{self.path} is damaged: renamed it to {broken.name} and started an empty one")
+        self._warn(f"{self.path} is damaged; renaming it to {broken.name} and starting an empty one")
         self.path.replace(broken)
         for suffix in ("-wal", "-shm"):
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)

@@ -112,7 +112,7 @@ class ConfigFinder:
         self._warn = warn
 
     def find(self, explicit: Path | None, here: Path) -> ConfigFile | None:
-        """Return the `explicit` file. Without one, return the file in `here` if it is trusted, else the user's own.
+        """Return the `explicit` file. Without one, return the file in `here` if it is trusted, or else the user's own.
 
         Return None if there is no file. Raise ConfigError if the file cannot be read or must not be used.
         """
@@ -161,7 +161,7 @@ class ConfigFinder:
 def trusted_source(user_folder: Path, here: Path) -> ConfigFile | None:
     """Return the configuration file that would be used without asking: a trusted one in `here`, or the user's own.
 
-    Return None if there is no such file. Raise ConfigError if the file cannot be read or must not be used.
+    Return None if there is no such file, or if the user would be asked. Raise ConfigError if the file cannot be used.
     """
     local = read_local(place(here), lambda _: None)
     if local is not None and TrustStore(user_folder).standing(local) != "trusted":

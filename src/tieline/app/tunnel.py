@@ -21,7 +21,7 @@ from tieline.net.process.tail import Tail
 
 LOOPBACK = "127.0.0.1"
 ROOT = str(Path("/").absolute())
-"""The folder in which the program runs."""
+"""The folder in which the tunnel program runs."""
 URL_TIMEOUT = 60.0
 """Time limit for a program to print its public address, in seconds."""
 MAX_OUTPUT = 64 * 1024
@@ -132,7 +132,7 @@ def run_tunnel(
     """Run the listener and the program until interrupted. Raise TunnelError if the program fails.
 
     `announce` is called once when the public address is known, `observe` after each request, and `watch` with each
-    event of the gateway.
+    gateway event.
     """
     # One record is enough: the watcher receives the legs as they end, and there is no page to show them.
     config = replace(config, web=replace(config.web, enabled=True, traffic=1))
@@ -166,7 +166,7 @@ async def _run_program(
     program = options.program
     own = {name: value for name, value in env.items() if name in ENVIRONMENT}
     try:
-        # The address may be in the standard output or in the standard error.
+        # The program may print the address to standard output or to standard error.
         argv = (options.path, *program.arguments(port))
         process = await Process.start(argv, env=own, cwd=ROOT, merges_stderr=True)
     except ProcessError as error:
@@ -176,7 +176,7 @@ async def _run_program(
         app.tasks.start(app.gateway.models.all(), "models for the tunnel")  # while the program starts
         url = await _public_url(process, options, output)
         announce(OpenTunnel(url, sorted(await app.gateway.models.with_aliases(options.key.access))))
-        while data := await process.chunk():  # read on, or the program blocks when the pipe is full
+        while data := await process.chunk():  # keep reading, or the program blocks when the pipe is full
             output.add(data)
         return TunnelError(f"{program.name} {await process.wait()}", output.text())
     except TunnelError as error:

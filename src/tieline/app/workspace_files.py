@@ -19,7 +19,7 @@ MOST_FOUND = 50
 NAMES_KEPT = 5.0
 """Seconds for which the list of files is cached, so that it is not read again for each letter that the user types."""
 MOST_ATTACHED = 256 * 1024
-"""Maximum number of characters of an attached text file. Longer files are truncated."""
+"""Maximum number of characters in an attached text file. Longer files are truncated."""
 
 
 class WorkspaceFiles:

@@ -1,4 +1,4 @@
-"""What the commands for clients have in common: the client that is meant, and its connection to the gateway."""
+"""Code shared by the commands for clients: finds the client that the user named, and its connection to the gateway."""
 
 import argparse
 import asyncio
@@ -45,10 +45,10 @@ def find_client(name: str) -> Client | None:
 
 
 async def connect(gateway: LocalGateway, model: str | None, config: Config, warn: Warn) -> Connection:
-    """Return the connection to a model: the given one, the default model, or the one that the page suggests.
+    """Return the connection to a model: the given one, the default model, or the one that the web page suggests.
 
     Raise GatewayError if there is no such model. Some upstreams have models that they do not list: for such a name,
-    `warn` is called with a text for the user.
+    call `warn` with a message for the user.
     """
     names = await list_models(gateway)
     name = model or choose_model(config.default_model, names)

@@ -1,4 +1,4 @@
-"""The command `tieline completion`: scripts for shells, and the words that can follow what is typed.
+"""The command `tieline completion`: prints scripts for shells, and finds the words that can follow what was typed.
 
 The scripts are short. For each completion they run `tieline completion` again, with the typed words in the variable
 TIELINE_COMPLETE, so that they never become out of date.
@@ -88,7 +88,10 @@ ModelNames = Callable[[], Sequence[str]]
 
 
 class Candidate(NamedTuple):
-    """A word that can follow, or, with the kind `files` or `folders`, all of these that begin with what is typed."""
+    """A word that can follow what was typed.
+
+    The kinds `files` and `folders` stand for all files or folders that begin with what was typed.
+    """
 
     kind: str
     text: str = ""
@@ -108,7 +111,7 @@ def run(parser: argparse.ArgumentParser, shell: str, env: Mapping[str, str]) -> 
 
 
 def candidates(parser: argparse.ArgumentParser, typed: Sequence[str], models: ModelNames) -> list[Candidate]:
-    """Return what can replace the last of the typed words. The name of the program is not part of them."""
+    """Return what can replace the last of the typed words. `typed` does not include the name of the program."""
     place = _Place(parser)
     for word in typed[:-1]:
         place.advance(word)
@@ -117,7 +120,7 @@ def candidates(parser: argparse.ArgumentParser, typed: Sequence[str], models: Mo
 
 
 class _Place:
-    """The place in a command line that a parser has reached."""
+    """A position in a command line: the parser in charge, and the arguments that it expects next."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         self._enter(parser)
@@ -153,7 +156,7 @@ class _Place:
             del self._positionals[0]
 
     def candidates(self, current: str, models: ModelNames) -> Iterator[Candidate]:
-        """Yield what can follow here. Candidates that do not begin with `current` are to be left out."""
+        """Yield what can follow here. The caller has to leave out those that do not begin with `current`."""
         if self._parser is None:
             return
         if self._option is not None:
@@ -216,7 +219,7 @@ def _clients() -> list[str]:
 def configured_models(env: Mapping[str, str]) -> list[str]:
     """Return the names of models that the configuration mentions, without asking any upstream.
 
-    Return an empty list if there is no valid configuration that the user trusts.
+    Return an empty list if the configuration is not valid. A file that the user does not trust is ignored.
     """
     # Imported here, because completion must be fast, and most of it needs none of this.
     from tieline.app.config import ConfigError  # noqa: PLC0415 - see above

@@ -1,4 +1,4 @@
-"""The command `tieline configure`: write the settings of a client to its own file, and restore that file."""
+"""The command `tieline configure`: writes the settings for a client to its own file, and restores that file."""
 
 import argparse
 import sys
@@ -86,7 +86,7 @@ def _is_agreed(question: str) -> bool:
 
 
 def _difference(change: Change, key: str) -> str:
-    """Return the difference that a change makes, with the key hidden."""
+    """Return a change as a diff, with the key hidden."""
     old, new = ((content or b"").decode("utf-8", "replace").splitlines() for content in (change.old, change.new))
     name = shown_path(change.path)
     lines = unified_diff(old, new, name if change.old is not None else "(no file)", name, lineterm="")

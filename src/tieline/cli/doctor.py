@@ -31,7 +31,7 @@ CURSOR = "cursor"
 GOOD, PROBLEMS, NOT_CONFIGURED = 0, 1, 2
 """Exit statuses. The last one says that the configuration cannot be used."""
 INTERRUPTED = 130
-"""The exit status after an interruption: checks that were not finished must not look successful."""
+"""The exit status after an interruption: unfinished checks must not look successful."""
 
 MARKS: Mapping[Status, str] = {"ok": "✓", "warning": "!", "problem": "✗", "skipped": "·"}
 PLAIN_MARKS: Mapping[Status, str] = {"ok": "+", "warning": "!", "problem": "x", "skipped": "-"}
@@ -41,8 +41,8 @@ MAX_WIDTH = 120
 
 
 def run(options: argparse.Namespace, env: Mapping[str, str], here: Path, say: Say) -> int:
-    """Run the command with these options, and return its exit status. `say` prints a text."""
-    logs.configure("CRITICAL")  # what a check meets is in its finding
+    """Run the command with these options, and return its exit status. `say` prints text."""
+    logs.configure("CRITICAL")  # findings report whatever goes wrong in a check
     if options.live != (options.client == CURSOR):
         raise ConfigError("`tieline doctor cursor --live` uses your account: it needs both the name and the flag")
     with _interruptible():
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace, env: Mapping[str, str], here: Path, say: Sa
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Stop at SIGINT or SIGTERM, but not before programs have been ended and folders removed."""
+    """Stop on SIGINT or SIGTERM, but only after programs have been ended and folders removed."""
     earlier = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in earlier:
         signal.signal(number, signal.default_int_handler)
@@ -78,7 +78,7 @@ def _client(options: argparse.Namespace, env: Mapping[str, str], say: Say) -> in
 
 
 def client_text(report: ClientReport) -> str:
-    """Return the report about a client as text, with both transcripts."""
+    """Return the report on a client as text, with both transcripts."""
     name = f"{report.title} {report.version}".strip()
     lines = [f"{'failed' if report.problem else 'passed'}: {name}, {report.duration:.1f} s"]
     lines += [f"  problem   {report.problem}", f"  to do     {report.fix}"] if report.problem else []
@@ -179,7 +179,7 @@ def _summary(findings: Sequence[Finding]) -> str:
 class Printer:
     """Prints findings as they arrive: a heading for each area, and a mark, a name and a text for each finding.
 
-    Colours are used only on a terminal. `encoding` is that of the output; not every one has the usual marks.
+    Colours are used only on a terminal. `encoding` is that of the output; plain marks are used if it is not UTF-8.
     """
 
     def __init__(self, say: Say, *, is_terminal: bool, encoding: str | None) -> None:

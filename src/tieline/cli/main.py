@@ -53,15 +53,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 0
     except BrokenPipeError:
-        # The program that reads our output has closed the pipe. Prevent another error when the interpreter flushes it.
+        # The program that reads our output has closed the pipe. Prevent another error when stdout is flushed at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
 def _tolerate_encoding() -> None:
-    """Make output show escapes for characters that its encoding lacks, instead of raising an error.
+    """Escape characters that the encoding of the output lacks, instead of raising an error.
 
-    On Windows, output to a file or a pipe has the encoding of the system's language.
+    On Windows, output to a file or a pipe uses the encoding for the system's language.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -69,7 +69,7 @@ def _tolerate_encoding() -> None:
 
 
 def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the arguments of `tieline run`, and those behind `--`, which are for the client."""
+    """Return our own arguments and, for `tieline run`, those after `--`, which are for the client."""
     if list(arguments[:1]) != ["run"] or "--" not in arguments:
         return arguments, ()
     place = arguments.index("--")

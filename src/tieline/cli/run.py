@@ -21,7 +21,7 @@ from tieline.net.process.exits import Exit
 Say = Callable[[str], None]
 
 SIGNAL_STATUS = 128
-"""As in a shell, the exit status of a program that a signal has ended is this number plus that of the signal."""
+"""As in a shell, the exit status of a program that a signal has ended is this number plus the number of the signal."""
 NOT_RUNNING = "The gateway is not running: start it with `tieline serve`."
 
 
@@ -62,7 +62,7 @@ async def _session(
         connection = await connect(gateway, options.model, config, warn)
         where = "a gateway for this session" if gateway.is_started else f"the gateway at {gateway.url}"
         warn(f"{client.title} uses {connection.model} through {where}.")
-        # The client has its own variable for the key.
+        # Leave out the gateway's variable for the key: the recipe sets the client's own.
         own = {name: value for name, value in env.items() if name != config.server.key_env}
         try:
             return await run_client(client, program, connection, options.arguments, own, warn)
@@ -71,7 +71,7 @@ async def _session(
 
 
 def listing(env: Mapping[str, str]) -> str:
-    """Return a text with all clients, which of them are installed, and how to install the others."""
+    """Return text that lists all clients: those that are installed, and how to install the others."""
     width = max(len(name) for name in CLIENTS)
     found = {client.id: find_program(client, env) for client in CLIENTS.values()}
     ready = [f"  {name:<{width}}  {CLIENTS[name].title}, {path}" for name, path in found.items() if path is not None]
@@ -116,7 +116,7 @@ def _settings(
 
 
 def editor_settings(editor: str, found: PrintedConnection) -> str:
-    """Return the settings of an editor, with instructions."""
+    """Return the settings for an editor, with instructions."""
     connection = found.connection
     if found.key_expression:
         connection = replace(connection, key=f"<the value of {found.key_expression}>")

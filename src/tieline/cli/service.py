@@ -17,13 +17,13 @@ from tieline.net.process.search import find_program
 from tieline.tools.invisible_text import visible
 
 TIMEOUT = 60.0
-"""Maximum duration of a command of the system, in seconds."""
+"""Maximum duration of a system command, in seconds."""
 
 Say = Callable[[str], None]
 
 
 def run(options: argparse.Namespace, env: Mapping[str, str], say: Say) -> int:
-    """Run `tieline service` and return its exit status. `say` prints a text."""
+    """Run `tieline service` and return its exit status. `say` prints text."""
     service = _service(options.config, env)
     if options.action == "status":
         return _status(service, env, say)
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace, env: Mapping[str, str], say: Say) -> int:
 
 def _service(config: Path | None, env: Mapping[str, str]) -> Service:
     if config is not None:
-        read_config_file(config)  # raises ConfigError if it cannot be used
+        read_config_file(config)  # raises ConfigError if it cannot be read
         config = config.absolute()
     folder = Path(env.get("HOME") or env.get("USERPROFILE") or Path.home())
     setup = Setup(gateway_command(sys.executable, config), env.get("PATH", os.defpath), folder)
@@ -92,7 +92,7 @@ def _remove(service: Service, env: Mapping[str, str], say: Say, *, is_agreed: bo
 
 
 def _check_ours(service: Service) -> None:
-    """Raise ConfigError if the file of the service exists, but was not written by Tieline."""
+    """Raise ConfigError if the service file exists but was not written by Tieline."""
     try:
         content = service.path.read_bytes()
     except FileNotFoundError:

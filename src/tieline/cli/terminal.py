@@ -1,4 +1,4 @@
-"""Input that is typed at the terminal, on POSIX systems and Windows."""
+"""Terminal input and signals, on POSIX systems and on Windows."""
 
 import asyncio
 import os
@@ -28,9 +28,9 @@ def _discard_keys() -> None:
 
 
 def watch_signals(handlers: Mapping[str, Callable[[], None]]) -> Callable[[], None]:
-    """Call a handler in the event loop whenever the signal with this name arrives. Return a function that stops this.
+    """Call each handler in the event loop whenever the signal it belongs to arrives. Return a function that stops this.
 
-    Signals that the system does not have are left out.
+    Signals that the system does not have are ignored.
     """
     loop = asyncio.get_running_loop()
     known = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
@@ -38,7 +38,7 @@ def watch_signals(handlers: Mapping[str, Callable[[], None]]) -> Callable[[], No
     for number, handler in known.items():
         try:
             loop.add_signal_handler(number, handler)
-        except NotImplementedError:  # the event loop of Windows handles no signals
+        except NotImplementedError:  # the Windows event loop cannot handle signals
             previous[number] = signal.signal(number, lambda *_, handler=handler: loop.call_soon_threadsafe(handler))
 
     def stop() -> None:
@@ -56,7 +56,7 @@ def watch_lines(
 ) -> Callable[[], None]:
     """Call `take` with each line that is typed at a terminal, and `ended` when its input ends.
 
-    Return a function that stops this. It must be called, and calls `take` and `ended`, in the event loop.
+    Return a function that stops this. `watch_lines` must be called in the event loop, which also runs the callbacks.
     """
     loop, number = asyncio.get_running_loop(), stream.fileno()
 
@@ -76,7 +76,7 @@ def watch_lines(
 
     try:
         loop.add_reader(number, read)
-    except NotImplementedError:  # the event loop of Windows watches sockets only
+    except NotImplementedError:  # the Windows event loop can watch only sockets
         return _watch_in_thread(loop, stream, take, ended)
 
     def stop() -> None:
@@ -107,6 +107,6 @@ def _watch_in_thread(
             except RuntimeError:  # the loop is closed
                 return
 
-    # A daemon, because a read from the console cannot be interrupted.
+    # A daemon thread, because a read from the console cannot be interrupted.
     threading.Thread(target=read, name="typed lines", daemon=True).start()
     return stopped.set

@@ -65,7 +65,7 @@ _BARE = re.compile(r"[\w-]+", re.ASCII)
 
 
 def summary(source: ConfigFile) -> str:
-    """Return a text that lists every setting of a file. Raise ConfigError if the file is not valid."""
+    """Return text that lists every setting in a file. Raise ConfigError if the file is not valid."""
     load_config(source, {})
     groups: dict[str, list[str]] = {name: [] for name in ORDER}
     for keys, value in _settings(parse_toml(source)):

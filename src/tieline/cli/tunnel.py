@@ -94,7 +94,7 @@ def run(
 
 
 def _key(options: argparse.Namespace, config: Config, env: Mapping[str, str]) -> tuple[NamedKey, str]:
-    """Return the key for clients of the tunnel, and a text that tells the user which key it is."""
+    """Return the key for clients of the tunnel, and text that tells the user which key it is."""
     if options.key_env is None:
         value = shown = f"sk-tieline-{secrets.token_urlsafe(KEY_BYTES)}"
     else:

@@ -1,8 +1,8 @@
 """What is known about client programs: how to install, start and configure each of them.
 
-The functions of this package compute settings. They do not read or write files, start programs or look at the
+The functions in this package compute settings. They do not read or write files, start programs or look at the
 environment.
 
-To add a client, write a module with a `Client`, enter it in `catalogue.py`, and describe it in docs/clients.md. Tests
+To add a client, write a module with a `Client`, add it to `catalogue.py`, and describe it in docs/clients.md. Tests
 check that the two agree and that the recipe does not expose the key.
 """

@@ -8,7 +8,7 @@ from tieline.clients.client import Client, Connection, Headless, Place, Recipe, 
 
 def _launch(connection: Connection, folder: str) -> Recipe:
     model = f"openai/{connection.model}"
-    # Each option has such a variable, which overrides the user's configuration file.
+    # Each option of aider has an AIDER_ variable, which overrides the user's configuration file.
     env = {
         "AIDER_OPENAI_API_BASE": connection.api,
         "AIDER_OPENAI_API_KEY": connection.key,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tieline.clients.client import Client, Connection, Headless, Place, Recipe, Setting, SettingsFile
 
 MODEL_SIZES = ("FABLE", "OPUS", "SONNET", "HAIKU")
-"""Claude Code selects a model by size for /model, subagents and background requests."""
+"""The sizes by which Claude Code selects a model for /model, subagents and background requests."""
 UNSET = (
     "ANTHROPIC_API_KEY",  # a second credential: Claude Code warns about it
     "ANTHROPIC_CUSTOM_HEADERS",
@@ -17,7 +17,7 @@ UNSET = (
 
 
 def variables(connection: Connection) -> dict[str, str]:
-    """Return the variables that lead Claude Code to the gateway, except the key."""
+    """Return the variables that point Claude Code to the gateway, except the one for the key."""
     model = connection.model
     found = {
         "ANTHROPIC_BASE_URL": connection.url,
@@ -36,8 +36,8 @@ def _shell(connection: Connection, _folder: str) -> Recipe:
 
 def _launch(connection: Connection, folder: str) -> Recipe:
     env = {**variables(connection), "ANTHROPIC_AUTH_TOKEN": connection.key}
-    # The block `env` of the user's own settings overrides the environment, and this file overrides that block. There
-    # is no way to refer to a variable in it, so the key is in the file as well.
+    # The `env` block in the user's own settings overrides the environment, and this file overrides that block. The file
+    # cannot refer to a variable, so it contains the key as well.
     settings = {"env": {**env, "ANTHROPIC_API_KEY": ""}}
     return Recipe(
         arguments=("--settings", f"{folder}/settings.json"),
@@ -55,7 +55,7 @@ def _settings(connection: Connection) -> Sequence[Setting]:
 
 
 def _headless(prompt: str) -> Headless:
-    # Claude Code refuses --dangerously-skip-permissions to the user root, so the tools are named.
+    # Claude Code rejects --dangerously-skip-permissions for root, so the allowed tools are listed instead.
     return Headless(arguments=("-p", prompt, "--allowedTools", "Read,Write,Edit,Bash,Glob,Grep"))
 
 

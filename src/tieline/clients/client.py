@@ -1,4 +1,4 @@
-"""The types of the catalogue: a client program, a connection to the gateway, and the settings that join the two."""
+"""The types in the catalogue: a client program, a connection to the gateway, and the settings that join the two."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ ANY_KEY = "local"
 KEY_VARIABLE = "TIELINE_API_KEY"
 """The variable that holds the key for clients whose settings name a variable."""
 CONTEXT = 128_000
-"""The context window for clients that need a number, if the window of the model is not known."""
+"""The context window, in tokens, for clients that need a number, if that of the model is not known."""
 OUTPUT = 8192
-"""The maximum length of an answer for clients that need a number, if that of the model is not known."""
+"""The maximum length of an answer, in tokens, for clients that need a number, if that of the model is not known."""
 
 Protocol = Literal["chat", "responses", "messages"]
 
@@ -33,7 +33,7 @@ class Connection(Value):
 
     @property
     def api(self) -> str:
-        """The address for clients of OpenAI's protocols."""
+        """The address for clients that use OpenAI's protocols."""
         return f"{self.url}/v1"
 
     @property
@@ -46,7 +46,7 @@ class Connection(Value):
 
     @property
     def key_env(self) -> dict[str, str]:
-        """The variable in which the client finds the key."""
+        """The variable in which the client finds the key, with its value; empty if there is none."""
         return {self.key_variable: self.key} if self.key_variable else {}
 
     def with_variable(self) -> "Connection":
@@ -54,18 +54,18 @@ class Connection(Value):
         return replace(self, key_variable=KEY_VARIABLE)
 
     def key_as(self, form: str) -> str:
-        """Return the key or, if a variable holds it, the reference to that variable: `form` with the name for `{}`."""
+        """Return the key or, if a variable holds it, a reference to it: `form` with `{}` replaced by its name."""
         return form.replace("{}", self.key_variable) if self.key_variable else self.key
 
 
 class Recipe(Value):
-    """How to start a client on a connection without changing any of the user's files."""
+    """How to start a client with a connection, without changing any of the user's files."""
 
     arguments: tuple[str, ...] = ()
-    """Arguments that come before those of the user."""
+    """Arguments that come before the user's own."""
     env: Mapping[str, str] = {}
     unset: tuple[str, ...] = ()
-    """Variables that would lead the client elsewhere. A name may end with `*`."""
+    """Variables to remove, because they would point the client elsewhere. A name may end with `*`."""
     files: Mapping[str, str] = {}
     """The content of files, by their path in a private folder that exists while the client runs."""
     notes: tuple[str, ...] = ()
@@ -83,19 +83,22 @@ class Headless(Value):
 
 
 class Place(NamedTuple):
-    """A file, as a path below the folder that a variable names. With an empty path, the variable names the file."""
+    """A place where a file may be: a path below the folder that an environment variable names.
+
+    If the path is empty, the variable names the file itself.
+    """
 
     variable: str
     path: str
     system: str = ""
-    """The only system with this place, as in `sys.platform`; empty for all systems."""
+    """The only system that has this place, a value of `sys.platform`; empty for all systems."""
 
 
 class Setting(NamedTuple):
     """A value in a settings file, and the names that lead to it.
 
-    If `match` is not empty, the path leads to a list. The value then replaces the element whose member `match` is the
-    same as that of the value; if there is none, it is appended.
+    If `match` is not empty, the path leads to a list. The value then replaces the element that has the same member
+    `match` as the value. If there is no such element, the value is appended.
     """
 
     path: tuple[str, ...]
@@ -114,13 +117,13 @@ class SettingsFile:
     """The file in which a client keeps its settings, and what to set in it."""
 
     places: tuple[Place, ...]
-    """Where the file may be. It is the first one whose variable is set; see also `names`."""
+    """Where the file may be. The first place whose variable is set is used; see also `names`."""
     format: Literal["json", "toml", "yaml"]
     settings: Callable[[Connection], Sequence[Setting]]
     names: tuple[str, ...] = ()
-    """Other names of the file. If there is no file of the usual name, an existing one of these is used."""
+    """Other names for the file. If there is no file with the usual name, an existing file with one of these is used."""
     note: str = ""
-    """What the user has to do besides."""
+    """What else the user has to do."""
 
 
 Launch = Callable[[Connection, str], Recipe]
@@ -129,12 +132,12 @@ Launch = Callable[[Connection, str], Recipe]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """A program that runs in a terminal."""
+    """A client program that runs in a terminal."""
 
     id: str
     title: str
     programs: tuple[str, ...]
-    """Names of the program, the usual one first."""
+    """The names under which the program may be installed, the usual one first."""
     install: str
     """The command that installs it."""
     protocol: Protocol

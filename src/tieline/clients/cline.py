@@ -1,4 +1,4 @@
-"""Cline, on the command line."""
+"""The command-line version of Cline."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Codex, the command line client of OpenAI."""
+"""Codex, OpenAI's command-line client."""
 
 import json
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def _provider_settings(connection: Connection, name: str) -> Sequence[Setting]:
         *(Setting((*path, key), value) for key, value in provider.items()),
         Setting((*path, "auth", "command"), command[0]),
         Setting((*path, "auth", "args"), [command[1]]),
-        Setting(("tools", "update_plan", "enabled"), True),  # recent versions offer their tool for plans only with this
+        Setting(("tools", "update_plan", "enabled"), True),  # recent versions need this to offer their planning tool
     ]
 
 

@@ -1,4 +1,4 @@
-"""Continue, on the command line."""
+"""The command-line version of Continue."""
 
 from collections.abc import Sequence
 

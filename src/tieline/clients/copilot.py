@@ -1,4 +1,4 @@
-"""GitHub Copilot, on the command line."""
+"""GitHub Copilot CLI."""
 
 from tieline.clients.client import Client, Connection, Headless, Recipe
 

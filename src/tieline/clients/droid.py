@@ -1,4 +1,4 @@
-"""Droid, the client of Factory."""
+"""Droid, Factory's client."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from tieline.clients.client import Client, Connection, Headless, Place, Recipe, 
 from tieline.clients.settings_text import new_text
 
 MODEL = "custom:Tieline-0"
-"""Droid's own id of the model: its displayed name and its place in the list."""
+"""Droid's own id for the model, which consists of its displayed name and its position in the list."""
 
 
 def _settings(connection: Connection) -> Sequence[Setting]:

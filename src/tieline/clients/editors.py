@@ -1,4 +1,4 @@
-"""Editors, whose settings users have to enter themselves."""
+"""Settings for editors, which users have to enter themselves."""
 
 import json
 
@@ -7,7 +7,7 @@ from tieline.clients.snippet import Snippet
 
 
 def vscode(connection: Connection) -> Snippet:
-    """Return the settings of Visual Studio Code."""
+    """Return the settings for Visual Studio Code."""
     model = {
         "id": connection.model,
         "name": connection.model,
@@ -36,7 +36,7 @@ def vscode(connection: Connection) -> Snippet:
 
 
 def zed(connection: Connection) -> Snippet:
-    """Return the settings of Zed."""
+    """Return the settings for Zed."""
     model = {
         "name": connection.model,
         "display_name": connection.model,
@@ -55,7 +55,7 @@ def zed(connection: Connection) -> Snippet:
 
 
 def jetbrains(connection: Connection) -> Snippet:
-    """Return the settings of the IDEs of JetBrains."""
+    """Return the settings for JetBrains IDEs."""
     return Snippet(
         id="jetbrains",
         title="JetBrains IDEs",
@@ -74,7 +74,7 @@ def jetbrains(connection: Connection) -> Snippet:
 
 
 def cursor(connection: Connection) -> Snippet:
-    """Return the settings of Cursor's editor."""
+    """Return the settings for Cursor's editor."""
     return Snippet(
         id="cursor",
         title="Cursor (the editor)",

@@ -1,4 +1,4 @@
-"""Changes values in JSON text. Comments, trailing commas, the order of members and the layout of the rest stay."""
+"""Changes values in JSON text. Comments, trailing commas, the order of members and all other layout are preserved."""
 
 import json
 import re
@@ -28,9 +28,9 @@ class Node(NamedTuple):
 
 
 def edit_json(text: str, settings: Sequence[Setting]) -> str:
-    """Return the text with the settings. An empty text becomes a new object. Raise UnsafeChange if it is not JSON.
+    """Return the text with the settings applied. An empty text becomes a new object.
 
-    The result is compared with what it should mean.
+    Raise UnsafeChange if the text is not JSON, or if the result does not parse to the expected value.
     """
     if _skip(text, 0) == len(text):
         text = f"{text}{{}}\n" if not text or text.endswith("\n") else f"{text}\n{{}}\n"
@@ -44,7 +44,7 @@ def edit_json(text: str, settings: Sequence[Setting]) -> str:
 
 
 def parse_json(text: str) -> Any:
-    """Return the value of JSON text with comments and trailing commas. Raise UnsafeChange if it is not JSON."""
+    """Return the value of JSON text. Comments and trailing commas are allowed. Raise UnsafeChange if it is not JSON."""
     return _parse(text).value
 
 
@@ -82,7 +82,7 @@ def _edit_list(text: str, node: Node, setting: Setting) -> str:
 
 
 def _apply(value: Any, setting: Setting) -> None:
-    """Make the change of `_edit` to the value of the text."""
+    """Make the same change as `_edit` to the parsed value of the text."""
     *path, name = setting.path
     for part in path:
         value = value.setdefault(part, {})
@@ -117,18 +117,18 @@ def _insert(text: str, node: Node, parts: Sequence[Node], value: Any, name: str 
     if text[comma] == ",":
         place = _line_end(text, comma + 1)
         return f"{text[:place]}{added},{text[place:]}"
-    place = _line_end(text, end)  # a comment behind the last value stays on its line
+    place = _line_end(text, end)  # a comment after the last value stays on its line
     return f"{text[:end]},{text[end:place]}{added}{text[place:]}"
 
 
 def _line_end(text: str, place: int) -> int:
-    """Return the end of the line, if there is nothing but a comment before it."""
+    """Return the end of the line if at most a comment follows `place`; otherwise, return `place`."""
     found = _REST_OF_LINE.match(text, place)
     return place if found is None else found.end()
 
 
 def _indentation(text: str, position: int) -> str:
-    """Return the blanks at the beginning of the line of a position."""
+    """Return the indentation of the line that contains a position."""
     start = text.rfind("\n", 0, position) + 1
     line = text[start:position]
     return line[: len(line) - len(line.lstrip(" \t"))]
@@ -139,7 +139,7 @@ def _rendered(value: Any, indentation: str) -> str:
 
 
 def _added(added: str, text: str) -> str:
-    """Return what is added to a text, with the line endings of that text."""
+    """Return the text to add, with the line endings of `text`."""
     return added.replace("\n", "\r\n") if "\r\n" in text else added
 
 
@@ -198,7 +198,7 @@ def _list(text: str, start: int, depth: int) -> Node:
 
 
 def _next(text: str, place: int, closing: str) -> int:
-    """Return the position behind the comma, or of the closing bracket."""
+    """Return the position of the next part, after a comma, or of the closing bracket."""
     place = _skip(text, place)
     return place if text[place : place + 1] == closing else _skip(text, _expect(text, place, ","))
 

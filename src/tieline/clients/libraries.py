@@ -1,4 +1,4 @@
-"""Libraries, with a short program for each."""
+"""Settings for libraries: a short program for each."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""llm, a command line tool for prompts."""
+"""llm, a command-line tool for prompts."""
 
 import json
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ FILE = SettingsFile(
 
 
 def _launch(connection: Connection, folder: str) -> Recipe:
-    # llm reads this key from a file only.
+    # llm reads this key only from a file.
     return Recipe(
         env={"LLM_USER_PATH": folder, "LLM_MODEL": "tieline"},
         files={

@@ -29,7 +29,7 @@ def _settings(connection: Connection) -> Sequence[Setting]:
 
 
 def _launch(connection: Connection, folder: str) -> Recipe:
-    # An extension adds the provider to those of the user. To replace models.json would hide all of the user's settings.
+    # An extension adds the provider to the user's own. Replacing models.json would hide all of the user's settings.
     provider = _provider(connection.with_variable())
     return Recipe(
         arguments=("--extension", f"{folder}/tieline.js", "--model", f"tieline/{connection.model}"),

@@ -15,13 +15,13 @@ _EDITORS: Mapping[str, Callable[[str, Sequence[Setting]], str]] = {
 
 
 def changed_text(file: SettingsFile, text: str, connection: Connection) -> str:
-    """Return the text of a settings file after it was changed for a connection. Raise UnsafeChange if that is not safe.
+    """Return `text`, the present text of a settings file or an empty text, with the settings for a connection.
 
-    Without a file, the text is empty.
+    Raise UnsafeChange if the text cannot be changed safely.
     """
     return _EDITORS[file.format](text, file.settings(connection))
 
 
 def new_text(file: SettingsFile, connection: Connection) -> str:
-    """Return a file that contains nothing but the settings for a connection."""
+    """Return the text of a file that contains nothing but the settings for a connection."""
     return changed_text(file, "", connection)

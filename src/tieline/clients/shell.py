@@ -1,4 +1,4 @@
-"""Settings as commands for a shell."""
+"""Formats settings as shell commands."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ _PLAIN = re.compile(r"[\w./:@%+=,-]+", re.ASCII)
 
 
 def quoted(text: str, expressions: Mapping[str, str] | None = None) -> str:
-    """Return a text as a word of a shell. Each key of `expressions` in it becomes that expression, in double quotes."""
+    """Return `text` as one shell word. Replace each key of `expressions` in it by its expression, in double quotes."""
     for mark, expression in (expressions or {}).items():
         if mark in text:
             pieces = [quoted(piece, expressions) if piece else "" for piece in text.split(mark)]
@@ -25,8 +25,8 @@ def quoted(text: str, expressions: Mapping[str, str] | None = None) -> str:
 def script(recipe: Recipe, command: Sequence[str], key: str = "") -> str:
     """Return the commands that prepare a shell for a client. A comment at the end says how to start it.
 
-    The recipe refers to its folder as FOLDER, and to the key as KEY. `command` is the program and the arguments of the
-    user. `key` is the shell expression for the key.
+    The recipe refers to its folder as FOLDER, and to the key as KEY. `command` is the program and the user's
+    arguments. `key` is the shell expression for the key.
     """
     words = {FOLDER: "$TIELINE_FOLDER", KEY: key}
     lines = ["TIELINE_FOLDER=$(mktemp -d)  # remove it afterwards"] if recipe.files else []
@@ -41,5 +41,5 @@ def script(recipe: Recipe, command: Sequence[str], key: str = "") -> str:
 
 
 def exports(env: Mapping[str, str], words: Mapping[str, str] | None = None) -> list[str]:
-    """Return a command for each variable."""
+    """Return an `export` command for each variable."""
     return [f"export {name}={quoted(value, words)}" for name, value in env.items()]

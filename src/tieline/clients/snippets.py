@@ -1,4 +1,4 @@
-"""The settings of all known clients, in the form in which users copy them."""
+"""The settings for all known clients, in the form in which users copy them."""
 
 from collections.abc import Callable, Mapping
 
@@ -20,7 +20,7 @@ EDITORS: Mapping[str, Callable[[Connection], Snippet]] = {
 
 
 def snippets(connection: Connection) -> list[Snippet]:
-    """Return the settings of every known client."""
+    """Return the settings for every known client."""
     return [
         *(client_snippet(client, connection) for client in CLIENTS.values()),
         *(editor(connection) for editor in EDITORS.values()),
@@ -29,7 +29,7 @@ def snippets(connection: Connection) -> list[Snippet]:
 
 
 def client_snippet(client: Client, connection: Connection) -> Snippet:
-    """Return the settings of a program for a terminal: variables for the shell, or the content of its file."""
+    """Return the settings for a terminal program: variables for the shell, or the content of its settings file."""
     if client.settings is None or client.is_set_in_shell:
         text, language, about = _shell(client, connection), "sh", client.about or "In the shell that starts it."
     else:
@@ -48,7 +48,7 @@ def client_snippet(client: Client, connection: Connection) -> Snippet:
 
 
 def shown_place(file: SettingsFile) -> str:
-    """Return the usual path of a settings file, for users."""
+    """Return the usual path of a settings file, as shown to users."""
     return next(f"~/{place.path}" for place in file.places if place.variable == "HOME" and not place.system)
 
 

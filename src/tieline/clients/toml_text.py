@@ -1,4 +1,4 @@
-"""Changes values in TOML text. Comments and the layout of the rest stay."""
+"""Changes values in TOML text. Comments and layout elsewhere are preserved."""
 
 import json
 import re
@@ -14,9 +14,9 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def edit_toml(text: str, settings: Sequence[Setting]) -> str:
-    """Return the text with the settings. Raise UnsafeChange if it is not TOML or has an unusual layout.
+    """Return the text with the settings applied. A table that contains a setting is replaced, except for its subtables.
 
-    A table that contains a setting is replaced as a whole. The result is compared with what it should mean.
+    Raise UnsafeChange if the text is not TOML, or if the result does not parse to the expected values.
     """
     expected = _parsed(text)
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -64,7 +64,7 @@ def _line(setting: Setting) -> str:
 
 
 def _without_table(lines: list[str], header: str) -> list[str]:
-    """Return the lines without those of a table. A comment right before the next table belongs to that one."""
+    """Return the lines without those of a table. Keep a comment right before the next table: it belongs there."""
     starts = [number for number, line in enumerate(lines) if _HEADER.match(line)]
     for start, end in pairwise([*starts, len(lines)]):
         if re.sub(r"#.*|\s", "", lines[start]) == header:
@@ -75,7 +75,7 @@ def _without_table(lines: list[str], header: str) -> list[str]:
 
 
 def _with_top(lines: list[str], settings: Sequence[Setting], newline: str) -> list[str]:
-    """Return the lines with values that belong to no table. New ones are put at the beginning."""
+    """Return the lines with the settings that belong to no table. New ones are put at the beginning."""
     end = next((number for number, line in enumerate(lines) if _HEADER.match(line)), len(lines))
     top, rest = lines[:end], lines[end:]
     added: list[str] = []

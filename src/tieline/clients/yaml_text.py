@@ -1,4 +1,4 @@
-"""Changes values in simple YAML text. Comments and the layout of the rest stay.
+"""Changes values in simple YAML text. Comments and layout elsewhere are preserved.
 
 This is not a YAML parser. It changes only top-level values on one line and items of top-level lists, and refuses files
 in which it cannot be sure to find them.
@@ -24,7 +24,7 @@ def scalar(value: Any) -> str:
 
 
 def edit_yaml(text: str, settings: Sequence[Setting]) -> str:
-    """Return the text with the settings. Raise UnsafeChange if the file has an unusual layout."""
+    """Return the text with the settings applied. Raise UnsafeChange if the text has an unusual layout."""
     newline = "\r\n" if "\r\n" in text else "\n"
     lines = text.replace("\r\n", "\n").split("\n")
     if lines[-1] == "":
@@ -48,7 +48,7 @@ def _is_content(line: str) -> bool:
 
 
 def _block_end(lines: Sequence[str], start: int) -> int:
-    """Return the number of the line behind the block that begins in a line: all that is indented or an item."""
+    """Return the index of the line after the block that begins at `start`: lines that are indented or list items."""
     end = start + 1
     for number in range(start + 1, len(lines)):
         line = lines[number]
@@ -85,7 +85,10 @@ def _with_value(lines: list[str], setting: Setting) -> list[str]:
 
 
 def _with_item(lines: list[str], setting: Setting) -> list[str]:
-    """Return the lines with an item of a list: of the whole document if the path is empty, or of a top-level name."""
+    """Return the lines with an item that is added to a list, or replaced in it.
+
+    If the path is empty, the list is the whole document; otherwise, it is the value of a top-level name.
+    """
     if not setting.path:
         start, end = -1, len(lines)
     else:
@@ -113,7 +116,7 @@ def _with_item(lines: list[str], setting: Setting) -> list[str]:
 
 
 def _same_item(lines: Sequence[str], items: Sequence[int], end: int, setting: Setting) -> tuple[int, int] | None:
-    """Return the first line of the item to replace, and the line behind it."""
+    """Return the first line of the item to replace, and the line after the item; None if there is no such item."""
     wanted = scalar(setting.value[setting.match])
     pattern = re.compile(rf"[ -]*{re.escape(setting.match)}:[ \t]+[\"']?{re.escape(wanted)}[\"']?[ \t]*(?:#.*)?")
     for first, behind in zip(items, [*items[1:], end], strict=True):

@@ -76,7 +76,7 @@ def _server(server: McpSettings) -> ToolServer:
 
 
 def _keeping(env: Mapping[str, str]) -> SessionStorage | None:
-    """Return the store of agent sessions, or None if there is no state folder.
+    """Return the store for agent sessions, or None if there is no state folder.
 
     The store has a file of its own, which contains digests of messages but not their text.
     """
@@ -87,7 +87,7 @@ def _keeping(env: Mapping[str, str]) -> SessionStorage | None:
 def _rules(
     config: Config, env: Mapping[str, str], folder: str, audit: AuditLog, tools: GuardedTools | None
 ) -> AgentRules:
-    """Return an object that applies the rules of the gateway's own tools to the actions of agents.
+    """Return an object that applies the rules for the gateway's own tools to the actions of agents.
 
     Without `tools`, saved grants do not apply, because the user would have no way to revoke them.
     """
@@ -102,7 +102,10 @@ def _rules(
 
 
 def _unlocated(path: str) -> str:
-    """Treat every path as unknown, so that no rule can allow access to it: links in it cannot be resolved safely."""
+    """Treat every path as unknown, so that no rule can allow access to it.
+
+    This is for systems on which links in paths cannot be resolved safely.
+    """
     raise ToolFailed(f"this system cannot check whether `{path}` is inside the workspace")
 
 
@@ -116,7 +119,7 @@ def _bridge() -> ToolBridge:
 
 
 def agent_environment(config: Config, env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of `env` that agents receive: the configured ones or, by default, all except our keys."""
+    """Return the variables in `env` that agents receive: the configured ones or, by default, all but our own keys."""
     if config.acp.environment:
         return {name: env[name] for name in config.acp.environment if name in env}
     hidden = key_variables(config)

@@ -1,7 +1,7 @@
-"""Stores the upstreams that the user added on the page. The configuration file is never changed.
+"""Stores the upstreams that the user added on the web page. The configuration file is never changed.
 
-Their settings are in a file in the state folder, and their keys in the keyring or a private file, like logins. Neither
-is read unless upstreams have been added.
+Their settings are kept in a file in the state folder, and their keys, like logins, in the keyring or in a private file.
+Neither is read unless upstreams have been added.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class AddedUpstream(Value):
 
 
 class LoadedUpstreams(Value):
-    """The stored upstreams and keys, by name, and the reason why keys could not be read, if any."""
+    """The stored upstreams and keys, by name. `problem` says why some of them could not be read, if that is so."""
 
     upstreams: Mapping[str, AddedUpstream] = {}
     keys: Mapping[str, str] = {}
@@ -152,7 +152,7 @@ class UpstreamStore:
         except GatewayError:
             if not any(changes.values()):
                 raise
-            log.warning("the stored keys of upstreams cannot be read and are replaced")
+            log.warning("could not read the stored upstream keys; replacing them")
             before = {}
         after = {name: key for name, key in {**before, **changes}.items() if key is not None}
         if after == before:
@@ -173,7 +173,7 @@ class UpstreamStore:
 
 
 def load_now(env: Mapping[str, str], keyring: Callable[[], Keyring | None] = find_keyring) -> LoadedUpstreams:
-    """Return the stored upstreams with their keys. This blocks; it is meant for the start of the gateway."""
+    """Return the stored upstreams with their keys. This blocks, so call it only while the gateway starts."""
     if not upstream_file(env).exists():
         return LoadedUpstreams()
     late = LoadedUpstreams(problem="The upstreams that were added on the page could not be read in time.")

@@ -24,7 +24,7 @@ from tieline.net.process.tail import Tail
 from tieline.web.setup_info import InstallState
 
 INSTALL_TIMEOUT = 900.0
-"""Time limit of an installation, in seconds."""
+"""Time limit for an installation, in seconds."""
 MAX_OUTPUT = 16 * 1024
 STOPPING = StopTimeouts(eof=0.1, term=3, kill=3)
 
@@ -112,7 +112,7 @@ class PageInstaller:
         self._state = replace(self._state, state=state, text=text)
 
     def _announce(self) -> None:
-        """Update the status of the backend for agents, and make the change known to all open pages."""
+        """Update the status of the backend for agents, and notify all open pages."""
         backends = self._context.backends
         if "acp" in backends.by_name:
             backends.put("acp", backends.by_name["acp"], acp_status(self._context.config, self._context.env))
@@ -121,7 +121,7 @@ class PageInstaller:
 
 
 def install_environment(config: Config, env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that an installation receives: all except those with keys."""
+    """Return the variables that an installation receives: all except those that hold keys."""
     upstreams = {settings.key_env for settings in config.upstreams.values()}
     hidden = {*key_variables(config), *KEY_NAMES.values(), *upstreams, config.cursor.key_env}
     return {name: value for name, value in env.items() if name not in hidden}

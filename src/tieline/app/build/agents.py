@@ -19,7 +19,7 @@ def catalogue(settings: AcpSettings) -> dict[str, AgentSpec]:
 
 
 def listing(settings: AcpSettings, env: Mapping[str, str]) -> str:
-    """Return a text with the command of each installed agent, and with instructions for installing the other agents."""
+    """Return text that lists the command of each installed agent, and says how to install the others."""
     which = which_in(env)
     found = {name: find(spec, which) for name, spec in catalogue(settings).items()}
     width = max(len(name) for name in found)
@@ -35,7 +35,7 @@ def install(
 ) -> int:
     """Show the command that installs an agent, and run it if the user agrees. Return the exit status.
 
-    `say` shows a text to the user, and `ask` returns the user's answer to a question.
+    `say` shows a message to the user, and `ask` returns the user's answer to a question.
     """
     try:
         spec = check_installable(settings, name, env)
@@ -69,9 +69,10 @@ class NotInstallable(Exception):
 
 
 def check_installable(settings: AcpSettings, name: str, env: Mapping[str, str]) -> AgentSpec:
-    """Return an agent that can be installed with a single command.
+    """Return the agent with this name, which is not installed but can be installed with a single command.
 
-    Raise ConfigError if there is no such agent, AlreadyInstalled, or NotInstallable.
+    Raise ConfigError if the agent is unknown, AlreadyInstalled if it is installed, and NotInstallable if no single
+    command installs it.
     """
     spec = catalogue(settings).get(name)
     if spec is None:

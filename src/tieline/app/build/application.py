@@ -68,7 +68,7 @@ EDITOR_NAME = "cursor"
 class Tunnel(NamedTuple):
     """A tunnel that makes a listener public: the only key that the listener accepts, and an observer of its requests.
 
-    `clock` is used to measure the rate of requests.
+    `clock` is used to measure the request rate.
     """
 
     key: NamedKey
@@ -308,7 +308,7 @@ def _guard(config: Config, own_keys: Sequence[str], named: Sequence[NamedKey]) -
 
 
 def _profiles(config: Config, env: Mapping[str, str], *, has_named_keys: bool, give_tools: bool = True) -> Profiles:
-    """Return the profiles of clients.
+    """Return the client profiles.
 
     If `give_tools` is false, no profile allows the gateway's own tools, but a named key still can.
     """

@@ -40,9 +40,9 @@ class Backends:
     secrets: list[str] = field(default_factory=list)
     """Keys and other secret values that are sent to upstreams and agents. Records must not contain them."""
     upstreams: dict[str, UpstreamSettings] = field(default_factory=dict)
-    """The settings of all upstreams by name: those of the configuration, and those that were added on the page."""
+    """The settings of all upstreams by name: the configured ones, and those that were added on the page."""
     added: dict[str, AddedUpstream] = field(default_factory=dict)
-    """The upstreams that were added on the page, including those that are not used because of the configuration."""
+    """The upstreams that were added on the page, including those hidden by a configured upstream with the same name."""
 
     def put(self, name: str, backend: Backend, status: BackendStatus) -> Backend | None:
         """Add a backend and its status. Return the backend that it replaces, if any."""
@@ -98,13 +98,13 @@ def build_backends(
 
 
 def _put_added(backends: Backends, loaded: LoadedUpstreams, make_upstream: MakeUpstream) -> None:
-    """Add the upstreams that the user added on the page. An upstream of the configuration with the same name wins."""
+    """Add the upstreams that the user added on the page. A configured upstream with the same name takes precedence."""
     if loaded.problem:
         log.warning("%s", loaded.problem)
     for name, added in loaded.upstreams.items():
         settings, key = added.settings(), loaded.keys.get(name)
         if mistakes := upstream_mistakes(name, settings):
-            log.warning("an upstream that was added on the page is not used: %s", mistakes[0][1])
+            log.warning("ignoring an upstream that was added on the page: %s", mistakes[0][1])
             continue
         backends.added[name] = added
         if name in backends.upstreams:

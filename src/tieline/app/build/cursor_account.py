@@ -74,7 +74,7 @@ def make_cursor_backend(
 async def login_cursor(
     settings: CursorSettings, env: Mapping[str, str], *, take: bool, say: Callable[[str], None]
 ) -> str:
-    """Log in through a browser or, if `take` is true, import the login of Cursor's own client.
+    """Log in through a browser or, if `take` is true, import the login from Cursor's own client.
 
     `say` shows progress. Return a message for the user.
     """

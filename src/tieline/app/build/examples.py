@@ -1,8 +1,8 @@
-"""The examples on an empty page: conversations with the demo model in a folder with sample files.
+"""The examples that an empty web page offers: conversations with the demo model in a folder of sample files.
 
-Their tools work only in this folder. They run only the command of the example: on a gateway whose tools are off, the
-page must not be a way to run other commands. As everywhere, writing a file and running the command need the user's
-permission, even if the gateway runs with --yolo.
+Their tools work only in this folder, and can run only the command of the example: on a gateway whose own tools are
+disabled, the page must not become a way to run other commands. Writing a file and running the command always need the
+user's permission, even if the gateway was started with --yolo.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ RULES = (
     Rule(decision="deny", tool=RUN_TERMINAL.name),
 )
 ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TZ")
-"""The variables that commands of the examples receive, in addition to HOME, which is the folder of the examples."""
+"""The variables that the example command receives, in addition to HOME, which is set to the examples' folder."""
 
 SAMPLES = {
     "README.md": "# Tea shop\n\nA small shop that sells tea. `sales.csv` has the boxes sold last week.\n\n"
@@ -72,7 +72,7 @@ EXAMPLES = (
 
 
 class ExampleTools:
-    """The tools of the examples. The folder is created with the first example."""
+    """The tools for the examples. Their folder is created when the first example is opened."""
 
     def __init__(self, env: Mapping[str, str], audit: AuditLog) -> None:
         self.folder = (state_folder(env) or user_folder(env)) / "examples"
@@ -105,7 +105,7 @@ class ExampleTools:
             environment={**environment, "HOME": workspace.root},
             ripgrep=find_ripgrep(self._env.get("PATH", "")),
         )
-        # Without saved grants: "always" applies until the gateway stops.
+        # No grants are saved here: the answer "always" applies until the gateway stops.
         return GuardedTools(toolbox, Policy(workspace.locate, rules=RULES), note=self._audit.write_ruling)
 
 

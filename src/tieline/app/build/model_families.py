@@ -1,4 +1,4 @@
-"""Publicly known facts about well-known families of models, for upstreams that do not report them.
+"""Publicly known facts about well-known model families, for upstreams that do not report them.
 
 The table is deliberately small: a wrong limit is worse than a missing one, because clients rely on limits when they
 shorten conversations. Where vendors offer different limits, the table contains the smaller one. Models with open
@@ -71,7 +71,8 @@ _CLAUDE = {
     "claude-*": _model(None, None, _IMAGES),
 }
 
-# Of the 400,000 tokens of these models, a prompt may use 272,000. Later ones accept longer prompts at a higher price.
+# These models have a context of 400,000 tokens, of which a prompt may use 272,000. Later ones accept longer prompts at
+# a higher price.
 _GPT = {
     "gpt-5*-chat*": _model(128_000, 16_384, _IMAGES, tools=None),
     "gpt-5": _model(272_000, 128_000, _IMAGES, efforts=("minimal", *_UP_TO_HIGH)),
@@ -149,4 +150,4 @@ _OPEN_WEIGHTS = {
 }
 
 FAMILIES: Mapping[str, ModelFacts] = {**_CLAUDE, **_GPT, **_GEMINI, **_GROK, **_OPEN_WEIGHTS}
-"""Facts about models by name. Names are in lower case, without any prefix that ends with a slash."""
+"""Facts about models, by name pattern. Patterns are in lower case, without any prefix that ends with a slash."""

@@ -155,7 +155,7 @@ def ideas(model: str, context: PageContext) -> tuple[str, ...]:
 
 @runtime_checkable
 class _HasModes(Protocol):
-    """The attributes of the ACP backend that the page uses. Importing the class of the backend would be too slow."""
+    """The part of the ACP backend that the page uses. Importing the backend's class would be too slow."""
 
     def modes(self, agent: str) -> tuple[str, ...]: ...
 

@@ -29,7 +29,7 @@ MAX_MEMORY_MIB = 32
 def build_archives(
     settings: ResponsesSettings, env: Mapping[str, str], tasks: Tasks
 ) -> tuple[ResponseArchives, LazyObject[Store]]:
-    """Return the archives, and the store that contains them. It is created on first use; the caller has to close it."""
+    """Return the archives and their store. The store is created on first use, and the caller has to close it."""
     folder = state_folder(env)
     is_on_disk = folder is not None and settings.store
     store = LazyObject[Store](open_store, folder / FOLDER if folder is not None and is_on_disk else None)

@@ -1,4 +1,4 @@
-"""A tool round trip with a model: the model has to read a word with a tool and to repeat it.
+"""A tool round trip with a model: the model has to read a word with a tool and repeat it.
 
 The requests are real, and may cost a fraction of a cent.
 """
@@ -19,7 +19,7 @@ from tieline.model.ports import Backend, Host, Run
 from tieline.model.request import Request, Sampling, ToolSpec
 
 MAX_TOKENS = 2048
-"""Maximum number of output tokens of each answer: enough for a model that thinks before it calls the tool."""
+"""Maximum number of output tokens per answer: enough for a model that thinks before it calls the tool."""
 MAX_LEGS = 12
 MAX_SHOWN = 200
 
@@ -52,7 +52,7 @@ _SMALL = re.compile(r"haiku|mini|flash|nano|small|lite|tiny|\b[1-9]b\b", re.IGNO
 
 @dataclass(slots=True)
 class Conversation:
-    """A conversation as it went: the reply of each leg, and the duration of each in seconds."""
+    """The course of a conversation: the reply in each leg, and the duration of each leg in seconds."""
 
     replies: list[Reply] = field(default_factory=list)
     durations: list[float] = field(default_factory=list)
@@ -86,7 +86,7 @@ async def converse(
     *,
     max_tokens: int = MAX_TOKENS,
 ) -> Conversation:
-    """Ask `model` and run the tools that it calls with `execute`, until it calls none.
+    """Send `prompt` to `model`, and run the tools that it calls with `execute`, until it calls none.
 
     Raise GatewayError if a request fails, or if there are more than MAX_LEGS requests.
     """
@@ -153,7 +153,7 @@ class RoundTrip:
 
 
 def _path(call: ToolCall) -> str | None:
-    """Return the path in a call of the tool, or None if it is not such a call."""
+    """Return the path argument of a call, or None if it is not a valid call to READ_FILE."""
     try:
         arguments = json.loads(call.arguments)
     except (ValueError, RecursionError):

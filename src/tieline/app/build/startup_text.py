@@ -19,7 +19,7 @@ This gateway needs its key. Send it as `Authorization: Bearer <key>` or `x-api-k
 """The response to a client that sends no valid key. It must not reveal anything about the backends."""
 
 CLAUDE_NAMES = ("claude-opus-x", "claude-sonnet-x", "claude-haiku-x")
-"""Sample model names, as Claude Code sends them by default for its three model sizes."""
+"""Sample model names, like those that Claude Code sends by default for three of its model sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class StartupText:
         ]
 
     def _on_the_page(self) -> str:
-        """Return what a new user finds on the page. Nothing is added once there is a model to use."""
+        """Return a hint for new users about the page; empty if a backend other than demo and agents is ready."""
         has_model = any(name != "demo" and name != "acp" for name in self._ready_names())
         return "" if has_model or not self.config.demo else ", try the examples, and connect a model"
 

@@ -1,4 +1,4 @@
-"""Builds the gateway's own tools, their workspace and policy, and the environment of the commands that they run."""
+"""Builds the gateway's own tools, their workspace and policy, and the environment for the commands that they run."""
 
 import logging
 import shutil
@@ -65,7 +65,7 @@ def build_tools(settings: ToolSettings, env: Mapping[str, str], audit: AuditLog)
 
 
 def command_environment(settings: ToolSettings, env: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, str]]:
-    """Return the environment variables of commands, and the shell with the option that makes it run a command line."""
+    """Return the environment variables for commands, and the shell with the option that makes it run a command line."""
     variables = {name: env[name] for name in settings.environment if name in env}
     return variables, (_shell(settings.shell, env), "-c")
 

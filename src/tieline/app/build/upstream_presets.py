@@ -1,4 +1,4 @@
-"""The providers that the page offers when the user adds an upstream."""
+"""The providers that the web page offers when the user adds an upstream."""
 
 from tieline.web.setup_info import ProviderPreset
 

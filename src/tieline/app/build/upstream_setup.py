@@ -1,4 +1,4 @@
-"""Lets the user add, test and remove upstreams on the page. Changes apply to new requests at once."""
+"""Lets the user add, test and remove upstreams on the web page. Changes apply to new requests at once."""
 
 import asyncio
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ class AddedUpstreams:
     async def test(self, new: NewUpstream, model: str = "") -> UpstreamTest:
         # The test needs no name, so that the user can test before choosing one.
         checked = _check(replace(new, name=new.name or "new"))
-        # Without the names that the user entered, so that the server's own list is requested.
+        # Leave out the model names that the user entered, so that the server's own list is requested.
         settings = replace(
             checked.upstream.settings(), models=(), retries=0, first_byte_timeout=60.0, idle_timeout=30.0
         )
@@ -131,7 +131,7 @@ class AddedUpstreams:
             raise BadRequest(f"a model name has at most {MAX_MODEL_NAME} characters", "model")
         human = InboxHuman(self._context.gateway.inbox, ItemOrigin(frontend="web"))
         async with self._tests:
-            # The check without a key gets a client of its own, whose connections are closed with the test.
+            # The reachability check, which sends no key, has its own client. Its connections are closed after the test.
             client = HttpClient(proxies=self._context.proxies)
             try:
                 tester = UpstreamTester(backend, Host(human), hide, has_key=has_key)

@@ -1,4 +1,4 @@
-"""Tests an upstream for the page: whether it answers, accepts the key, lists models, and completes a tool call.
+"""Tests an upstream for the web page: whether it answers, accepts the key, lists models, and completes a tool call.
 
 The tool call is a real request to one model, which may cost a fraction of a cent.
 """
@@ -15,14 +15,14 @@ from tieline.net.client.http import HttpClient
 from tieline.web.setup_info import StepName, StepState, TestStep, UpstreamTest
 
 TIMEOUT = 90.0
-"""Time limit of the whole test, in seconds."""
+"""Time limit for the whole test, in seconds."""
 LIST_TIMEOUT = 15.0
 """Time limit for the list of models, in seconds."""
 MAX_MODELS = 2000
 
 
 class UpstreamTester:
-    """Tests one upstream. `hide` removes secrets from messages of the upstream."""
+    """Tests one upstream. `hide` removes secrets from the upstream's messages."""
 
     def __init__(self, backend: Backend, host: Host, hide: Callable[[str], str], *, has_key: bool) -> None:
         self._backend = backend

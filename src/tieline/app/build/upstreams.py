@@ -1,4 +1,4 @@
-"""Builds the backends of configured upstreams: model APIs in the style of OpenAI or Anthropic."""
+"""Builds the backends for upstreams: model APIs in the style of OpenAI or Anthropic."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ from tieline.wire.shared.conversations import ConversationCache
 D = TypeVar("D", bound=msgspec.Struct)
 NO_DEFAULTS: Mapping[str, object] = {}
 OWN_HEADERS: Mapping[str, str] = {"user-agent": f"tieline/{__version__}"}
-"""Headers of requests to upstreams that the configuration can replace."""
+"""Headers that are sent to upstreams unless the configuration replaces them."""
 ADDED_KEY = "the Connect page"
 """Where the key of an added upstream comes from, for error messages."""
 

@@ -1,4 +1,4 @@
-"""Checks of the Cursor account and of the system's keyring. Nothing about the account itself is shown."""
+"""Checks the Cursor account and the system's keyring. Findings reveal nothing about the account itself."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ LIVE = "Run `tieline doctor cursor --live` for a turn with tools on your account
 def account_checks(
     config: Config, env: Mapping[str, str], app: App | None, find: Callable[[], Keyring | None] = find_keyring
 ) -> list[Check]:
-    """Return the checks of the keyring, which `find` returns, and of the Cursor account."""
+    """Return the checks for the keyring, which `find` returns, and for the Cursor account."""
     return [
         Check(AREA, "keyring", lambda: _keyring(find)),
         Check(AREA, "Cursor", lambda: _cursor(config.cursor, env, app), LIMIT),
@@ -93,4 +93,4 @@ async def _models(app: App) -> Finding:
 
 
 def _quiet(_: str) -> None:
-    """Ignore warnings of the login store: its problems are findings here."""
+    """Ignore warnings from the login store: its problems are reported as findings instead."""

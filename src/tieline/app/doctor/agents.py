@@ -1,4 +1,4 @@
-"""Checks of coding agents: each installed one is started, and must answer ACP's first request."""
+"""Checks coding agents: starts each installed one, which must answer ACP's first request."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ from tieline.tasks import Tasks, step_aside
 
 AREA = "Agents"
 START_WITHIN = 30.0
-"""Seconds for an agent to answer. Some need more than ten for their first start."""
+"""Time limit for an agent to answer, in seconds. Some need more than ten seconds when they start for the first time."""
 ENDS_WITHIN = StopTimeouts(eof=1, term=1, kill=2)
 
 
 def agent_checks(config: Config, env: Mapping[str, str]) -> Sequence[Check]:
-    """Return a check of each installed agent, and the names of the others."""
+    """Return a check for each installed agent, and one that names the others."""
     if not config.acp.enabled:
         return [known(AREA, "agents", skipped("disabled in the configuration"))]
     try:
@@ -64,7 +64,7 @@ async def _start(spec: AgentSpec, lookup: AgentLookup, config: Config, env: Mapp
         except GatewayError as error:
             return problem(error.message, f"Try it in a terminal: `{lookup.line}`.")
         finally:
-            await step_aside()  # a task that ends the process must have begun: if it is cancelled, it kills
+            await step_aside()  # a task that ends the process must have begun: cancelling it then kills the process
             await tasks.aclose()
     version = about.agent_version or "of unknown version"
     return ok(f"{about.title or about.name or spec.title} {version} ({lookup.line})")

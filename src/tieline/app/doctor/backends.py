@@ -1,4 +1,4 @@
-"""Checks of the demo model and of the upstreams: reachable, key accepted, and one tool round trip through a gateway."""
+"""Checks the demo model, and whether each upstream answers, accepts its key, and completes a tool round trip."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,9 @@ from tieline.model.ports import ModelInfo
 
 AREA = "Backends"
 LIST_LIMIT = 10.0
-"""Seconds for the list of models."""
+"""Time limit for the list of models, in seconds."""
 TRIP_LIMIT = 90.0
-"""Seconds for a round trip. A local model may have to be loaded first."""
+"""Time limit for a round trip, in seconds. A local model may have to be loaded first."""
 LIMIT = TRIP_LIMIT + LIST_LIMIT + 10
 DEMO = "demo/scripted"
 MAX_NAMES = 5
@@ -33,7 +33,7 @@ _NO_TOOLS = (
 def backend_checks(
     config: Config, env: Mapping[str, str], app: App, gateway: LocalGateway | None, *, offline: bool
 ) -> list[Check]:
-    """Return the checks of the demo model and of each upstream. With `offline`, no request is sent that may cost money.
+    """Return the checks for the demo model and for each upstream. With `offline`, send no request that may cost money.
 
     Without a `gateway`, there are no round trips.
     """
@@ -114,7 +114,7 @@ class _UpstreamProbe:
         return f"Set `upstreams.{self._name}.key_env` to the variable that holds its key."
 
     def _unlisted(self, name: str) -> Finding | None:
-        """Return a warning if configured models are missing in the upstream's list."""
+        """Return a warning if configured models are missing from the upstream's list."""
         listed = {model.id for model in self._listed}
         missing = [model for model in self._settings.models if model not in listed]
         if not missing or not listed:
@@ -157,7 +157,7 @@ class _UpstreamProbe:
                 return "See the log of the server."
 
     def _model(self) -> str | None:
-        """Return the model for the round trip: a configured one, else a cheap one that the upstream lists."""
+        """Return the model for the round trip: a configured one, or else a cheap one that the upstream lists."""
         targets = (self._config.default_model or "", *self._config.aliases.values())
         prefix = f"{self._name}/"
         named = [name.removeprefix(prefix) for name in targets if name.startswith(prefix) and "*" not in name]

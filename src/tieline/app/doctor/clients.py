@@ -1,6 +1,7 @@
-"""Checks of client programs: which are installed, and `tieline doctor <client>`, which runs one on the demo model.
+"""Checks client programs: finds those that are installed and, for `tieline doctor <client>`, runs one.
 
-The client has an empty home, an empty folder and none of the user's keys. Its gateway has only the demo model.
+That client gets a temporary home and working directory, and none of the user's keys. Its gateway has only the demo
+model.
 """
 
 import os
@@ -30,7 +31,7 @@ from tieline.tools.invisible_text import visible
 AREA = "Clients"
 MODEL = "demo/scripted"
 LIMIT = 180.0
-"""Seconds for a client to end. Some wait for servers that cannot be reached from an empty home."""
+"""Time limit for a client to end, in seconds. With an empty home, some wait for servers that they cannot reach."""
 MAX_LINES = 120
 MAX_LINE = 600
 """Maximum number of lines of the client's output that are shown, and of characters in each line."""
@@ -42,7 +43,7 @@ EXPECTED_CALLS = 3
 _OWN_SETTINGS = re.compile(
     r"(ANTHROPIC|OPENAI|CLAUDE|CODEX|GEMINI|AIDER|GOOSE|CLINE|COPILOT|XDG|TIELINE|LLM)_", re.ASCII
 )
-"""Variables of clients, and those that lead to the user's own folders."""
+"""Matches the names of variables that configure clients, or that point to the user's own folders."""
 _SHIMS = {
     "PYENV_ROOT": ".pyenv",
     "NVM_DIR": ".nvm",
@@ -51,7 +52,10 @@ _SHIMS = {
     "MISE_DATA_DIR": ".local/share/mise",
     "RUSTUP_HOME": ".rustup",
 }
-"""Folders in which version managers keep programs. They find them through the home, unless a variable is set."""
+"""Folders below the home in which version managers keep programs, by the variable that names the folder.
+
+The variables are set for the client, because version managers would otherwise look for programs in its empty home.
+"""
 
 
 class ClientReport(Value, omit_defaults=False):
@@ -72,7 +76,7 @@ class ClientReport(Value, omit_defaults=False):
 
 
 def client_checks(env: Mapping[str, str]) -> list[Check]:
-    """Return a check of each installed client, and the names of the others."""
+    """Return a check for each installed client, and one that names the others."""
     found = {client: find_program(client, env) for client in CLIENTS.values()}
     checks = [_version_check(client, program, env) for client, program in found.items() if program is not None]
     missing = [client.id for client, program in found.items() if program is None]
@@ -95,7 +99,7 @@ def _version_check(client: Client, program: str, env: Mapping[str, str]) -> Chec
 
 
 def isolated(env: Mapping[str, str], home: Path, folder: Path) -> dict[str, str]:
-    """Return the environment of a client that works in `folder`: `home`, and none of the user's keys and settings."""
+    """Return the environment for a client in `folder`: with its own `home`, without the user's keys and settings."""
     kept = {name: value for name, value in env.items() if not is_secret_name(name) and not _OWN_SETTINGS.match(name)}
     own = Path(env.get("HOME") or "/")
     shims = {name: str(own / path) for name, path in _SHIMS.items() if name not in env and (own / path).is_dir()}
@@ -172,7 +176,7 @@ class _Trial:
         return TOOLS_PROMPT if self._uses_tools else f"write {self._word} to {COPY}"
 
     def _judge(self, ran: ProgramRun, legs: Sequence[LegSummary]) -> tuple[str, str]:
-        """Return what went wrong and what to do, or two empty texts."""
+        """Return what went wrong and what to do, or two empty strings."""
         if not legs:
             fix = "Look for another configuration of the client that takes precedence, and at its output."
             return f"it sent no request to the gateway{f'; {ran.problem}' if ran.problem else ''}", fix
@@ -197,7 +201,7 @@ class _Trial:
 
 
 def _shown(lines: list[str], known_secrets: Secrets) -> tuple[str, ...]:
-    """Return the beginning and the end of an output, without secrets."""
+    """Return the beginning and the end of the output, without secrets."""
     half = MAX_LINES // 2
     cut = len(lines) - MAX_LINES
     some = [*lines[:half], f"… {cut} more lines …", *lines[-half:]] if cut > 0 else lines

@@ -60,11 +60,11 @@ def _refuse(_: Untrusted) -> bool:
 
 
 def _quiet(_: str) -> None:
-    """Ignore a warning that the finder repeats."""
+    """Ignore a warning, because the finder repeats it."""
 
 
 def _name_checks(config: Config, app: App) -> list[Check]:
-    """Return a problem for each configured name of a model that leads nowhere."""
+    """Return a problem for each alias or default model whose target does not exist."""
     names = {f"aliases.{name}": target for name, target in config.aliases.items()}
     if config.default_model is not None:
         names["default_model"] = config.default_model

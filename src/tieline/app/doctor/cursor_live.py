@@ -1,6 +1,6 @@
-"""A turn with several tools on the user's Cursor account, through a gateway, with a summary that names no account.
+"""Runs a turn with several tools on the user's Cursor account, through a gateway, and summarises it.
 
-The tools work in an empty folder that is removed afterwards. The model cannot run commands.
+The summary does not name the account. The tools work in a temporary folder. The model cannot run commands.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from tieline.tools.toolbox import WorkspaceToolbox
 from tieline.tools.workspace import Workspace
 
 LIMIT = 300.0
-"""Seconds for the whole turn."""
+"""Time limit for the whole turn, in seconds."""
 MAX_TOKENS = 4096
 SOURCE, COPY = "a.txt", "b.txt"
 PROMPT = f"List the files, then read {SOURCE}, then write it to {COPY}, then read {COPY}."
@@ -50,7 +50,7 @@ class LiveReport(Value, omit_defaults=False):
     runs: int = 0
     """Number of runs that were started. Exactly one is expected."""
     resumes: int = 0
-    """Number of requests with results that continued a parked run."""
+    """Number of requests with tool results that continued a parked run."""
     calls: tuple[str, ...] = ()
     input_tokens: int = 0
     output_tokens: int = 0
@@ -61,7 +61,7 @@ class LiveReport(Value, omit_defaults=False):
 
 
 async def live_turn(config: Config, env: Mapping[str, str], source: Path | None) -> LiveReport:
-    """Run the turn, and report what happened. This uses the account. `source` is the configuration file."""
+    """Run the turn, which counts against the user's plan, and summarise it. `source` is the configuration file."""
     login = await login_finding(config.cursor, env)
     if login.status != "ok":
         return LiveReport(problem=login.text, fix=login.fix)

@@ -22,7 +22,7 @@ from tieline.core.watch.secrets import Secrets, hide_likely, secret_values
 from tieline.tools.invisible_text import visible
 
 MAX_TEXT = 500
-"""Maximum number of characters of a finding."""
+"""Maximum number of characters in each text of a finding."""
 
 
 class Doctor:
@@ -44,7 +44,7 @@ class Doctor:
 
     @property
     def billable(self) -> tuple[str, ...]:
-        """The upstreams to which requests will be sent that may cost money."""
+        """The upstreams that will receive requests that may cost money."""
         if self._offline or self._loaded.app is None:
             return ()
         upstreams = self._loaded.config.upstreams
@@ -79,12 +79,12 @@ class Doctor:
         return [*checks, *backend_checks(loaded.config, self._env, loaded.app, gateway, offline=self._offline)]
 
     async def _start(self, stack: contextlib.AsyncExitStack, loaded: LoadedConfig) -> LocalGateway:
-        """Start a gateway for the round trips, so that those of a running one do not show up in its records."""
+        """Start a gateway for the round trips, so that they are not recorded by one that is already running."""
         starting = local_gateway(loaded.config, self._env, source=loaded.source, always_start=True)
         return await stack.enter_async_context(starting)
 
     def _clean(self, text: str) -> str:
-        """Return a text on one line, without secrets and control characters, and not too long."""
+        """Return `text` on one line, without secrets or control characters, and truncated if it is too long."""
         hidden = hide_likely(self._secrets.hide(text))
         if self._loaded.app is not None:
             hidden = self._loaded.app.gateway.bus.hide(hidden)

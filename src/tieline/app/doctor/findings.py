@@ -1,4 +1,4 @@
-"""The finding of a check, and how checks run: several at a time, each with a time limit, in a fixed order of output."""
+"""Defines checks and findings. Checks run several at a time, each with a time limit; their findings stay in order."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ class Finding(Value, kw_only=True, omit_defaults=False):
     """What a check found. `fix` tells the user what to do about a warning or a problem."""
 
     area: str = ""
-    """The group under which the finding is shown. It is that of the check, and so is the name, unless it is set."""
+    """The group under which the finding is shown. It is taken from the check, and so is `name` if it is empty."""
     name: str = ""
     status: Status
     text: str
@@ -58,7 +58,10 @@ def counted(number: int, noun: str) -> str:
 
 
 class Check(NamedTuple):
-    """A check, which may have several findings: each needs a name then. `run` is cancelled after `limit` seconds."""
+    """A check with one or more findings. A finding without a name gets the name of the check.
+
+    `run` is cancelled after `limit` seconds.
+    """
 
     area: str
     name: str
@@ -72,7 +75,7 @@ def blocking_check(area: str, name: str, look: Callable[[], Finding]) -> Check:
 
 
 def known(area: str, name: str, finding: Finding) -> Check:
-    """Return a check whose finding is known already."""
+    """Return a check whose finding is already known."""
 
     async def run() -> Finding:
         return finding

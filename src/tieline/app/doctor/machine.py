@@ -1,4 +1,4 @@
-"""Checks of this machine: Python, installed packages, limits of the system, and helper programs."""
+"""Checks this machine: Python, installed packages, system limits, and helper programs."""
 
 import platform
 import re
@@ -27,7 +27,7 @@ _LOWEST = re.compile(r">=\s*([\d.]+)")
 
 
 def machine_checks(env: Mapping[str, str]) -> list[Check]:
-    """Return the checks of this machine. `env` holds the environment variables."""
+    """Return the checks for this machine. `env` holds the environment variables."""
     return [
         blocking_check(AREA, "Tieline", _tieline),
         blocking_check(AREA, "Python", _python),

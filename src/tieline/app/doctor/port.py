@@ -22,7 +22,7 @@ class _Hello(Value):
 
 
 def port_checks(config: Config) -> list[Check]:
-    """Return the check of the configured port."""
+    """Return the check for the configured port."""
     return [Check(AREA, "port", lambda: _port(config))]
 
 
@@ -45,7 +45,7 @@ async def _port(config: Config) -> Finding:
 
 
 async def _hello(url: str) -> _Hello:
-    """Return how the program at `url` introduces itself. Every Tieline does, even to a client without its key."""
+    """Return how the program at `url` introduces itself. Every gateway does so, even to a client without its key."""
     client = HttpClient()
     try:
         response = await client.send(Origin.parse(url)[0], "GET", "/api/hello", (), timeouts=_TIMEOUTS)

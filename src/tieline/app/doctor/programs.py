@@ -9,7 +9,7 @@ from tieline.net.process.program import Process, ProcessError, StopTimeouts
 from tieline.net.process.tail import Tail
 
 MAX_OUTPUT = 64 << 10
-"""Number of bytes of the standard output, and of the standard error, that are kept."""
+"""Number of bytes that are kept of standard output, and of standard error."""
 VERSION_LIMIT = 30.0
 STOP = StopTimeouts(eof=0, term=2, kill=2)
 

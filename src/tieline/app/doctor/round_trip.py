@@ -1,7 +1,7 @@
-"""Conversations and tool round trips through a gateway: over HTTP, in the way a client has them.
+"""Holds conversations and tool round trips with a gateway over HTTP, as a client would.
 
-The gateway is used like any upstream. So this tests the whole path: the gateway's HTTP server and guard, the codecs of
-both sides, and the backend behind them.
+The gateway is treated like any upstream, so this tests the whole path: the gateway's HTTP server and guard, the codecs
+on both sides, and the backend behind them.
 """
 
 from collections.abc import AsyncIterator
@@ -18,9 +18,9 @@ from tieline.net.client.http import HttpClient
 from tieline.wire.shared.conversations import conversation_cache
 
 SILENCE = 60.0
-"""Seconds without data after which an answer counts as broken."""
+"""Seconds without data after which an answer is considered broken."""
 NO_HOST = cast("Host", None)
-"""The host of these conversations: a backend for an HTTP API never uses it."""
+"""A placeholder for the host of these conversations, which a backend for an HTTP API never uses."""
 
 
 @asynccontextmanager
@@ -39,6 +39,6 @@ async def backend_for(gateway: LocalGateway) -> AsyncIterator[Backend]:
 
 
 async def round_trip(gateway: LocalGateway, model: str) -> TripResult:
-    """Return how a tool round trip with a model of a gateway went. Raise GatewayError if a request fails."""
+    """Return how a tool round trip with one of a gateway's models went. Raise GatewayError if a request fails."""
     async with backend_for(gateway) as backend:
         return await RoundTrip().run(backend, NO_HOST, model)

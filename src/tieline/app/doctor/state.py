@@ -1,4 +1,4 @@
-"""Checks of the user's files: folders and their permissions, databases, the audit log, and the space on the disk."""
+"""Checks the user's files: folders and their permissions, databases, the audit log, and free disk space."""
 
 import os
 import shutil
@@ -15,14 +15,14 @@ AREA = "Files"
 CHECK_LIMIT = 5.0
 """Seconds after which the check of a database stops."""
 MIN_SPACE = 200 << 20
-"""Free space, in bytes, below which there is a warning."""
+"""Free disk space, in bytes, below which there is a warning."""
 
 _APPEND = os.O_WRONLY | os.O_APPEND | NO_FOLLOW | getattr(os, "O_NONBLOCK", 0)
 _NEVER_WRITTEN = "not there yet; it is created when it is needed"
 
 
 def state_checks(env: Mapping[str, str]) -> list[Check]:
-    """Return the checks of the folders and files that `env` leads to."""
+    """Return the checks for the user's folders and files, which are located with the variables in `env`."""
     own, state = user_folder(env), state_folder(env)
     checks = [blocking_check(AREA, "settings", lambda: _folder(own))]
     if state is None:
@@ -64,7 +64,7 @@ def _writable(path: Path) -> Finding | None:
 
 
 def _foreign(path: Path, found: os.stat_result, *, is_private: bool = False) -> Finding | None:
-    """Return a problem if other users own a file or can change it, or can read it although it `is_private`."""
+    """Return a problem if other users own a file or can change it, or can read it although `is_private` is true."""
     if not has_owners():
         return None
     if found.st_uid != os.getuid():

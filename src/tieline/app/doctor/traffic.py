@@ -9,9 +9,9 @@ from tieline.core.watch.record import LegSummary
 from tieline.model.content import Value
 
 MAX_LEGS = 60
-"""Number of requests in a transcript. The others are only counted."""
+"""Maximum number of requests in a transcript. The others are only counted."""
 MAX_VALUE = 400
-"""Maximum number of characters of a text, the arguments of a call, or a result."""
+"""Maximum number of characters in a text, the arguments of a call, or a result."""
 
 
 class _Legs(Value):
@@ -47,7 +47,7 @@ def _lines(number: int, leg: LegSummary, detail: dict[str, Any]) -> Iterator[str
 
 
 def _last_message(messages: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Describe what the request adds to the conversation: the parts of the messages since the model's last one."""
+    """Describe what the request adds to the conversation: the parts of user messages since the model's last one."""
     ends = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
     for message in messages[ends[-1] + 1 if ends else 0 :]:
         if message["role"] == "user":
@@ -79,7 +79,7 @@ def _part(part: dict[str, Any]) -> Iterator[str]:
 
 
 def short(text: str) -> str:
-    """Return a text on one line, shortened in the middle if it is long."""
+    """Return `text` on one line, shortened in the middle if it is long."""
     line = " ".join(text.split())
     half = MAX_VALUE // 2
     return line if len(line) <= MAX_VALUE else f"{line[:half]} … {line[-half:]}"

@@ -16,10 +16,10 @@ from tieline.model.session import Summary, Turn
 from tieline.net.client.http import Timeouts
 
 STREAM_TIMEOUTS = Timeouts(connect=5, first_byte=30, idle=90)
-"""The gateway writes to the stream more often than `idle`, unless the connection is dead."""
+"""Unless the connection is dead, the gateway writes to the stream more often than every `idle` seconds."""
 LISTING_PAUSE = 1.0
 LISTING_TRIES = 8
-"""How often the state is requested until it contains models. The gateway may have to ask slow upstreams first."""
+"""How many times the state is requested again until it contains models. The gateway may have to ask slow upstreams."""
 
 
 class Model(Value):
@@ -77,7 +77,7 @@ class Sent(Value):
 
 
 class EventNews(Value):
-    """New events of a message in progress."""
+    """New events in a message that is in progress."""
 
     session: str
     message: str
@@ -108,10 +108,11 @@ class StateNews(Value):
 
 
 class ResetNews(Value):
-    """Messages of the stream were lost. Everything must be loaded again."""
+    """Stream messages were lost. Everything must be loaded again."""
 
 
 News = EventNews | TurnNews | SummaryNews | DeletedNews | InboxNews | StateNews | ResetNews
+"""A message from the event stream that concerns conversations."""
 
 _NEWS: Mapping[str, type[News]] = {
     "events": EventNews,
@@ -129,7 +130,7 @@ class _Tagged(Value):
 
 
 class ChatApi:
-    """Reads and changes the conversations of a gateway. Methods raise GatewayError with a message for the user."""
+    """Reads and changes a gateway's conversations. Methods raise GatewayError with a message for the user."""
 
     def __init__(self, client: GatewayClient) -> None:
         self._client = client
@@ -193,7 +194,7 @@ class ChatApi:
     async def stream(self, since: int) -> AsyncGenerator[tuple[int, News | None], None]:
         """Yield the messages of the event stream after number `since`, each with its number.
 
-        A message that does not concern conversations is None.
+        A message that does not concern conversations is yielded as None.
         """
         async for event in self._client.events("/api/stream", since, STREAM_TIMEOUTS):
             kind = _NEWS.get(self._client.decode(event.data, _Tagged).type)

@@ -35,7 +35,7 @@ class CallTitle(NamedTuple):
 
 
 def parse_title(title: str) -> CallTitle:
-    """Split the title of an activity: `run_terminal ls`, `grep {"pattern": "x"}`, or free text of an agent."""
+    """Split the title of an activity: `run_terminal ls`, `grep {"pattern": "x"}`, or free text from an agent."""
     shown = " ".join(output(title[:MAX_TITLE]).split())
     found = _CALL.fullmatch(shown)
     if found is None:
@@ -50,7 +50,7 @@ def parse_title(title: str) -> CallTitle:
 
 
 def describe_arguments(text: str) -> str:
-    """Return the most important of the arguments of a call, which are JSON text; else all of them."""
+    """Return the most important argument of a call, whose arguments are JSON text, or the text if none stands out."""
     try:
         given: Any = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

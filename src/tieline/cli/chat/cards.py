@@ -22,7 +22,7 @@ MAX_OUTPUT_LINES = 8
 MAX_DIFF_LINES = 40
 MAX_SUBJECT = 160
 INSTANT = 0.05
-"""Shorter durations, in seconds, are not shown."""
+"""Durations shorter than this, in seconds, are not shown."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAMES_PER_SECOND = 8
 
@@ -55,7 +55,7 @@ def spinner(now: float) -> str:
 
 
 def tool_card(timed: TimedActivity, now: float, *, is_over: bool) -> list[RenderableType]:
-    """Return the rows of a tool call's card. `is_over` says that the answer has ended, so that the call is stopped."""
+    """Return the rows of a tool call's card. `is_over` says that the answer has ended, and with it the call."""
     activity = timed.activity
     is_running = activity.status in ("pending", "in_progress") and not is_over
     rows: list[RenderableType] = [_head(timed, now, is_over=is_over)]
@@ -118,7 +118,7 @@ def _more_lines(count: int) -> Text:
 
 
 def client_call(call: ToolCall) -> RenderableType:
-    """Return the card of a call that the model made but that no one runs here."""
+    """Return the card of a call that the model made but that is not run here."""
     subject = one_line(describe_arguments(call.arguments), MAX_SUBJECT) if call.arguments else ""
     return Text.assemble(("○", "dim"), " ", (one_line(call.name, 100), "bold"), " ", subject)
 
@@ -186,7 +186,7 @@ def decided_plan(timed: TimedActivity) -> RenderableType:
 
 
 def live_thinking(text: str, seconds: float, width: int) -> RenderableType:
-    """Return thinking in progress: how long it takes, and its last lines."""
+    """Return thinking in progress: how long it has taken so far, and its last lines."""
     tail = Tail(Text(prose(text[-1000:]).strip(), style="dim italic"), 3)
     head = Text(f"✻ Thinking… {duration(int(seconds))}".rstrip(), style="dim")
     return Group(head, Indented(tail)) if text.strip() and width > 20 else head
@@ -252,7 +252,7 @@ def item_card(content: InboxItem) -> RenderableType:
 def _headline(content: InboxItem) -> str:
     match content:
         case Approval(command=str()):
-            return "Run this command?"  # it follows in full, while the title may be shortened
+            return "Run this command?"  # the command follows in full, while the title may be shortened
         case Question():
             return prose(content.message).replace("\n", "\n  ")
         case _:
@@ -271,7 +271,7 @@ def _review_rows(content: PlanReview) -> Iterator[RenderableType]:
 
 
 def _lasting(content: Approval) -> Iterator[Text]:
-    """Yield what the lasting permissions that can be given would allow. The first one has the key `a`."""
+    """Yield a description of each lasting permission that can be granted. The key `a` grants the first one."""
     options = [option for option in content.options if option.kind == "allow_always"]
     for number, option in enumerate(options):
         key = "a" if number == 0 else one_line(option.id, 100)
@@ -279,7 +279,7 @@ def _lasting(content: Approval) -> Iterator[Text]:
 
 
 def field_card(field: Field, message: str) -> RenderableType:
-    """Return a field of the question `message`, with its options numbered."""
+    """Return the card of a field of the question `message`, with its options numbered."""
     rows: list[RenderableType] = []
     if field.title and field.title != message:
         rows.append(Text(prose(field.title), style="bold"))

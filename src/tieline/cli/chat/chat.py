@@ -1,4 +1,4 @@
-"""A chat at the terminal: reads messages and commands, shows answers, and asks what the inbox asks."""
+"""A chat at the terminal: reads messages and commands, shows answers, and asks the user about inbox items."""
 
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -29,16 +29,16 @@ T = TypeVar("T")
 FRAME = 0.1
 """Seconds between two updates of the screen while an answer is in progress."""
 CATCH_UP = 0.1
-"""Seconds to wait for events that happened before an inbox item. The gateway collects events for a moment."""
+"""Seconds to wait for events that happened before an inbox item. They may arrive after it, because they are batched."""
 RELOADED = 20
-"""How many messages are loaded again after a lost connection."""
+"""How many messages are loaded again after the connection was lost."""
 RECAP = 2
 """How many messages are shown when a conversation is continued."""
 MAX_LISTED = 15
 
 
 class Chat:
-    """The loop of a chat. Everything that happens, keys and news of the gateway alike, is processed in order."""
+    """The main loop of a chat. Keys and news from the gateway are processed in the order in which they arrive."""
 
     def __init__(self, api: ChatApi, state: GatewayState, view: AnswerView, *, model: str, mode: str | None) -> None:
         self._api = api
@@ -94,7 +94,7 @@ class Chat:
     # ── Waiting ──────────────────────────────────────────────────────────────────────────────────
 
     async def _settle(self) -> None:
-        """Show the answer in progress and ask what it asks, until it is complete."""
+        """Show the answer in progress until it is complete, and ask the user about its inbox items."""
         while not self._is_over and (conversation := self._conversation) is not None and conversation.is_busy:
             if conversation.items:
                 await self._ask(conversation.items[0])
@@ -140,7 +140,7 @@ class Chat:
             return "The gateway does not answer; trying again. Ctrl-C stops waiting."
         return "Stopping…" if self._is_stopping else f"{one_line(model, 60)} · Ctrl-C stops"
 
-    # ── News of the gateway ──────────────────────────────────────────────────────────────────────
+    # ── News from the gateway ────────────────────────────────────────────────────────────────────
 
     async def _heed(self, event: LinkEvent) -> None:
         match event:
@@ -189,7 +189,7 @@ class Chat:
             self._view.begin()
 
     async def _reload(self) -> None:
-        """Load the conversation again, after messages of the stream were lost."""
+        """Load the conversation again, because stream messages may have been lost."""
         conversation = self._conversation
         if conversation is None:
             return
@@ -229,7 +229,7 @@ class Chat:
             self._note("This was answered elsewhere, or it is no longer needed.")
 
     async def _catch_up(self, conversation: Conversation, item_id: str) -> bool:
-        """Show what happened before an item, which the gateway may report after it. Return whether it still waits."""
+        """Show what happened before an item but may be reported after it. Return whether the item is still waiting."""
         until = time.monotonic() + CATCH_UP
         while (left := until - time.monotonic()) > 0:
             happening = await self._next(left)
@@ -243,7 +243,7 @@ class Chat:
         return self._conversation is conversation and any(one.id == item_id for one in conversation.items)
 
     async def _decide(self, item_id: str, answer: Answer) -> bool:
-        """Send an answer. Return whether the item is answered; if not, it must be asked again."""
+        """Send an answer. Return whether the item is settled; if not, the user must be asked again."""
         try:
             await self._api.decide(item_id, answer)
         except GatewayError as error:
@@ -252,7 +252,7 @@ class Chat:
         return True
 
     async def _read_answer(self, prompt: str, is_waiting: Callable[[], bool]) -> Submitted | None:
-        """Read a line while `is_waiting` returns true."""
+        """Read a line, or return None when `is_waiting` returns false or the chat ends."""
         editor = LineEditor()
         while is_waiting() and not self._is_over:
             outcome = await self._read(prompt, editor, lambda: not is_waiting())
@@ -293,7 +293,7 @@ class Chat:
     async def _read(
         self, prompt: str, editor: LineEditor, is_cancelled: Callable[[], bool]
     ) -> Submitted | Interrupted | EndOfInput | None:
-        """Read a line, or return None as soon as `is_cancelled` returns true. News are processed meanwhile."""
+        """Read a line, or return None once `is_cancelled` returns true. Process news from the gateway meanwhile."""
         terminal = self.terminal
         assert terminal is not None  # noqa: S101 - set before the chat runs
         self._view.pause()

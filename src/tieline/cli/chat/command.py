@@ -108,7 +108,7 @@ class _Choice(NamedTuple):
 
 
 async def _choose(api: ChatApi, state: GatewayState, options: Options, session: str | None) -> _Choice:
-    """Find the model and mode that the user wants. If a conversation is continued, change them there."""
+    """Determine the model and mode. Change the conversation to continue, if any, to those that the user named."""
     current = next((one for one in state.sessions if one.id == session), None)
     try:
         model = (
@@ -193,7 +193,7 @@ def _save_history(file: Path | None, texts: Sequence[str]) -> None:
         texts = texts[len(texts) // 2 + 1 :]
         data = msgspec.json.encode(list(texts))
     if file is not None:
-        with contextlib.suppress(OSError):  # without a history, the chat works all the same
+        with contextlib.suppress(OSError):  # the chat works without a history
             write_private(file, data)
 
 
@@ -201,7 +201,7 @@ def _save_history(file: Path | None, texts: Sequence[str]) -> None:
 
 
 def _piped(prompt: str) -> str:
-    """Return the prompt with the text from standard input, unless that is a terminal."""
+    """Return the prompt, followed by the text from standard input unless that is a terminal."""
     given = ""
     if sys.stdin is not None and not sys.stdin.isatty():
         data = sys.stdin.buffer.read(MAX_INPUT + 1)
@@ -223,5 +223,5 @@ async def _print(api: ChatApi, state: GatewayState, choice: _Choice, prompt: str
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
-    """Return whether a standard stream is a terminal. A closed one is None."""
+    """Return whether a standard stream is a terminal. A closed stream is None."""
     return stream is not None and stream.isatty()

@@ -1,4 +1,4 @@
-"""The state of one conversation, kept up to date by messages of the event stream. It does no I/O."""
+"""The state of one conversation, kept up to date by messages from the event stream. This module does no I/O."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from tieline.model.session import Summary, Turn
 
 
 class Said(NamedTuple):
-    """Another client, such as the page, sent a message in this conversation."""
+    """Another client, such as the web page, sent a message in this conversation."""
 
     turn: Turn
 
@@ -47,7 +47,7 @@ class Deleted(NamedTuple):
 
 
 class Outdated(NamedTuple):
-    """The conversation must be loaded again, because messages of the stream were lost."""
+    """The conversation must be loaded again, because stream messages were lost."""
 
 
 Change = Said | Grown | Ended | Changed | Deleted | Outdated
@@ -61,7 +61,7 @@ class Conversation:
         self.draft: MessageDraft | None = None
         self.items: tuple[PendingItem, ...] = ()
         self._seq = seq
-        """Stream messages up to this number are included already."""
+        """The number of the last stream message that is already included."""
         self._clock = clock
         self._known: set[str] = set()
         """Ids of messages that need not be reported: those this client sent, and answers that are complete."""
@@ -77,12 +77,12 @@ class Conversation:
         return self.is_running or bool(self.items)
 
     def open(self, view: SessionView) -> None:
-        """Take over a loaded session whose messages are shown already, except an answer in progress."""
+        """Take over a loaded session whose messages have already been shown, except for an answer in progress."""
         self._known |= {turn.id for turn in view.messages if turn.role == "user" or turn.ending is not None}
         list(self.load(view))
 
     def load(self, view: SessionView) -> Iterator[Change]:
-        """Take over a session that was loaded again. Yield the messages that were missed."""
+        """Take over a session that was loaded again. Yield the changes that were missed."""
         self._seq = view.seq
         self.summary = view.summary
         for turn in view.messages:
@@ -97,7 +97,7 @@ class Conversation:
             self.draft, self.items = None, ()  # another branch is shown now, or much was missed
 
     def adopt(self, items: tuple[PendingItem, ...]) -> None:
-        """Set the inbox items, of which only those of this session are kept."""
+        """Replace the inbox items with those in `items` that belong to this session."""
         self.items = tuple(item for item in items if item.origin.session == self.summary.id)
 
     def sent(self, sent: Sent) -> None:
@@ -107,11 +107,11 @@ class Conversation:
             self.draft = MessageDraft(sent.assistant, sent.user.id, self.summary.model, self._clock())
 
     def decided(self, item_id: str) -> None:
-        """Remove an item that this client has answered, before the stream confirms it."""
+        """Remove an item that this client has answered, without waiting for the stream to confirm it."""
         self.items = tuple(item for item in self.items if item.id != item_id)
 
     def take(self, seq: int, news: News) -> Iterator[Change]:
-        """Apply a message of the stream, and yield what it changes for a person at the terminal."""
+        """Apply a message from the stream, and yield what it changes for a person at the terminal."""
         if isinstance(news, ResetNews):
             yield Outdated()
             return

@@ -1,4 +1,4 @@
-"""Everything that happens in a chat, in order: keys of the user and news of the gateway."""
+"""Queues everything that happens in a chat, in order: keys from the user and news from the gateway."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ MAX_WAITING = 2000
 
 
 class Happenings:
-    """A queue with two writers. If it is full, keys are dropped, and the stream of the gateway has to wait."""
+    """A queue with two writers. If it is full, keys are dropped, and the gateway's stream has to wait."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[Happening] = asyncio.Queue(MAX_WAITING)
@@ -24,7 +24,7 @@ class Happenings:
             self._queue.put_nowait(key)
 
     async def hear(self, event: LinkEvent) -> None:
-        """Add something that the link reports."""
+        """Add an event that the link to the gateway reports."""
         await self._queue.put(event)
 
     async def next(self, within: float | None = None) -> Happening | None:

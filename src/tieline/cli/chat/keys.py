@@ -5,7 +5,7 @@ import re
 from typing import NamedTuple
 
 PASTE_LIMIT = 1 << 20
-"""Maximum number of characters of pasted text. The rest is dropped."""
+"""Maximum number of characters in pasted text. The rest is dropped."""
 
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O[@-~]|[^\[O])")
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*|O)?")
@@ -71,7 +71,7 @@ INTERRUPT = Key("interrupt")
 QUIT = Key("quit")
 """The terminal was closed, or this program was asked to end."""
 RESIZED = Key("resized")
-"""The terminal has another size, so that the line must be drawn again."""
+"""The size of the terminal has changed, so the line must be drawn again."""
 
 
 class KeyDecoder:
@@ -87,7 +87,7 @@ class KeyDecoder:
         """Return the keys that `data` completes."""
         text = self._utf8.decode(data)
         if self._rest == "\x1b" and text[:1] not in ("[", "O", ""):
-            self._rest = ""  # the key Escape, which means nothing here
+            self._rest = ""  # the Escape key, which has no function here
         text, self._rest = self._rest + text, ""
         keys: list[Key] = []
         while text:

@@ -1,4 +1,4 @@
-"""Layout of renderables: indentation, a maximum width, and the end of what is too high."""
+"""Lays out renderables: indents them, limits their width, and shows only the end of those that are too tall."""
 
 from collections.abc import Sequence
 
@@ -11,8 +11,8 @@ INDENT = 2
 class Indented:
     """Another renderable, indented, without spaces at the ends of lines and without empty lines around it.
 
-    Lines are not filled up to the width of the terminal: if it counts the width of a character differently, or is made
-    narrower, full lines would wrap.
+    Lines are not padded to the width of the terminal: padded lines would wrap if the terminal measures characters
+    differently or is made narrower.
     """
 
     def __init__(self, body: RenderableType, by: int = INDENT, width: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""A line editor without I/O: applies keys to a text of one or more lines, with history and completion."""
+"""A line editor without I/O: applies keys to text of one or more lines, with history and completion."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -38,11 +38,11 @@ class Interrupted(NamedTuple):
 
 
 class EndOfInput(NamedTuple):
-    """The user pressed Ctrl-D in an empty line, or the input has ended."""
+    """The user pressed Ctrl-D on an empty line, or the input has ended."""
 
 
 class Choices(NamedTuple):
-    """The user pressed Tab, and these texts are possible."""
+    """The user pressed Tab, and there are several completions."""
 
     texts: Sequence[str]
 
@@ -64,7 +64,7 @@ def no_completion(_: str) -> Sequence[str]:
 
 
 class LineEditor:
-    """A text that is being typed. A line that ends with a backslash continues on the next line."""
+    """Text that is being typed. A line that ends with a backslash continues on the next line."""
 
     def __init__(self, history: Sequence[str] = (), complete: Complete = no_completion) -> None:
         self.text = ""
@@ -72,7 +72,7 @@ class LineEditor:
         self.history = list(history)[-MAX_HISTORY:]
         self._complete = complete
         self._place = len(self.history)
-        """The position in the history; its length stands for the text that is being typed."""
+        """The position in the history. The length of the history stands for the text being typed."""
         self._unsent = ""
         """The text that was being typed before the user went back in the history."""
         self._killed = ""
@@ -99,7 +99,7 @@ class LineEditor:
         }
 
     def press(self, key: Key) -> Outcome | None:
-        """Apply a key. Return what it leads to, or None if the text is to be edited further."""
+        """Apply a key. Return its outcome, or None if editing continues."""
         if key.name == "text":
             self._insert(key.text)
             return None
@@ -111,7 +111,7 @@ class LineEditor:
         self.text, self.cursor = text, len(text)
 
     def remember(self, text: str) -> None:
-        """Add a text to the history, unless it is empty, very long or was the last one."""
+        """Add a text to the history, unless it is empty, very long, or the same as the last one."""
         if text.strip() and len(text) <= MAX_REMEMBERED and self.history[-1:] != [text]:
             self.history = [*self.history, text][-MAX_HISTORY:]
         self._place = len(self.history)
@@ -220,7 +220,7 @@ class LineEditor:
 
 
 def _common_start(texts: Sequence[str]) -> str:
-    """Return the longest text with which all `texts` begin."""
+    """Return the longest common prefix of `texts`."""
     if not texts:
         return ""
     first, last = min(texts), max(texts)

@@ -13,14 +13,14 @@ LONGEST_PAUSE = 5.0
 
 
 class Received(NamedTuple):
-    """A message of the stream, with its number."""
+    """A message from the stream, with its number."""
 
     seq: int
     news: News
 
 
 class Lost(NamedTuple):
-    """The gateway does not answer. The link keeps trying, unless `is_final`."""
+    """The gateway does not answer. The link keeps trying, unless `is_final` is true."""
 
     reason: str
     is_final: bool = False

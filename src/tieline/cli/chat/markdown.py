@@ -1,6 +1,6 @@
-"""Renders a model's Markdown for the terminal. It is parsed like on the web page, so that both show the same.
+"""Renders a model's Markdown for the terminal. It is parsed as on the web page, so that both look alike.
 
-The targets of links are always shown. HTML is shown as text.
+Link targets are always shown. HTML is shown as text.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ from tieline.web.markdown import LANGUAGES, MAX_COLOURED, SAME_AS, parse
 MAX_BLOCK = 32 << 10
 """Maximum number of characters that are laid out as Markdown at once. A larger block is shown as plain text."""
 CODE_THEME = "ansi_dark"
-"""Uses the colours of the terminal, so that it fits light and dark terminals."""
+"""A theme that uses the terminal's own colours, so that it suits light and dark terminals."""
 STYLES = {
     "markdown.h1": "bold underline",
     "markdown.h2": "bold",
@@ -43,7 +43,7 @@ STYLES = {
 
 
 def render(text: str) -> RenderableType:
-    """Return a Markdown text as a renderable; as plain text if it is too large or unusual."""
+    """Return Markdown as a renderable, or as plain text if it is too large or too deeply nested."""
     safe = prose(text)
     tokens = parse(safe) if len(safe) <= MAX_BLOCK else None
     return Text(safe) if tokens is None else _TerminalMarkdown(tokens)

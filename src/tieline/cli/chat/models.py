@@ -1,4 +1,4 @@
-"""Chooses models and modes by what the user typed."""
+"""Chooses models and modes from what the user typed."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ NO_MODE = "default"
 
 
 def default_model(state: GatewayState) -> str:
-    """Return the model for a new conversation: the configured one, else the first model that is no agent.
+    """Return the model for a new conversation: the configured one, or else the first model that is not an agent.
 
-    The demo model is used only if there is no other one.
+    The demo model is used only if all others are agents, and an agent only if there is nothing else.
     """
     configured = state.default_model
     if configured is not None and "*" not in configured:

@@ -53,7 +53,7 @@ class AnswerPrinter:
         self._turn: Turn | None = None
         """The complete answer."""
         self._events: asyncio.Queue[LinkEvent | None] = asyncio.Queue(1000)
-        """News of the gateway; None for an interrupt."""
+        """News from the gateway; None for an interrupt."""
 
     async def run(self, text: str, summary: Summary) -> int:
         """Send `text` in a session, print the answer, and return the exit status."""
@@ -124,7 +124,7 @@ class AnswerPrinter:
                 pass
 
     async def _deny(self, conversation: Conversation, item_id: str) -> None:
-        """Deny what an item asks for: no answer is never a yes."""
+        """Deny what an item asks for: silence never means consent."""
         item = next(one for one in conversation.items if one.id == item_id)
         title = formatting.short_line(formatting.title_of(item.content))
         self._denied.append(title)

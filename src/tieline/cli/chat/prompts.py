@@ -1,4 +1,4 @@
-"""Asks a person the questions of the inbox, line by line. It does no I/O of its own."""
+"""Asks a person about inbox items, line by line. It does no I/O of its own."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -14,7 +14,7 @@ from tieline.model.errors import BadRequest
 from tieline.model.inbox import Answer, Approval, Field, InboxItem, PlanReview, Question, QuestionAnswer
 
 REACTION = 0.5
-"""Lines are ignored for this many seconds after a question appears, as they were meant for something else."""
+"""Lines are ignored for this many seconds after a question appears, because they were meant for something else."""
 DECLINE = "/decline"
 TOO_EARLY = "You typed this before the question appeared. Please answer again."
 
@@ -27,7 +27,7 @@ _CHOICES = {
 }
 
 ReadLine = Callable[[str], Awaitable[Submitted | None]]
-"""Shows a prompt and returns the line that the person types, or None if the item need not be answered any more."""
+"""Shows a prompt and returns the line that the person types, or None if the item no longer needs an answer."""
 
 
 class ItemPrompt:
@@ -39,7 +39,7 @@ class ItemPrompt:
         self._clock = clock
 
     async def ask(self, content: InboxItem) -> Answer | None:
-        """Show an item completely, and return the answer; None if it need not be answered any more."""
+        """Show an item completely, and return the answer; None if it no longer needs one."""
         match content:
             case Approval() | PlanReview():
                 self._show(cards.item_card(content))
@@ -62,7 +62,7 @@ class ItemPrompt:
                 return answer
 
     def _meant(self, content: InboxItem, typed: str) -> Answer | None:
-        """Return the answer that a line expresses. If it is none, explain what is possible."""
+        """Return the answer that a line expresses. If it expresses none, explain what is possible."""
         try:
             answer = answers.from_typed(content, typed)
         except BadRequest as error:
@@ -96,7 +96,7 @@ class ItemPrompt:
         return QuestionAnswer(values=values)
 
     async def _value(self, field: Field, asked_at: float) -> Any:
-        """Return the value of a field; "" if it is skipped, None if the item need not be answered any more."""
+        """Return the value of a field; "" if it is skipped, None if the item no longer needs an answer."""
         while True:
             line = await self._read(f"  {_hint(field)} › ")
             if line is None:
@@ -130,7 +130,7 @@ def _hint(field: Field) -> str:
 
 
 def _named(field: Field, typed: str) -> str:
-    """Return the text with the numbers of options replaced by their ids."""
+    """Return the text with option numbers replaced by option ids."""
     if field.kind != "choice":
         return typed
     ids = [option.id for option in field.options]

@@ -26,11 +26,11 @@ _TYPOGRAPHY = str.maketrans(
         "\ufe0f": "",
     }
 )
-"""Invisible characters that are common in prose. In prose they are simplified, and all others are spelled out."""
+"""Replacements for invisible characters that are common in prose. All other invisible characters are spelled out."""
 
 
 def prose(text: str) -> str:
-    """Return a text that a model wrote, with control characters and unusual invisible characters spelled out."""
+    """Return text that a model wrote, with control characters and unusual invisible characters spelled out."""
     return text if text.isascii() and text.isprintable() else visible(_line_feeds(text).translate(_TYPOGRAPHY))
 
 
@@ -43,7 +43,7 @@ def output(text: str) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    """Return a text on one line of at most `limit` characters."""
+    """Return `text` on one line of at most `limit` characters."""
     line = " ".join(prose(text[: 4 * limit]).split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 

@@ -37,7 +37,7 @@ def is_capable(env: Mapping[str, str], console: Console) -> bool:
 class Terminal:
     """Reads from the terminal `stream`, and writes to `console`.
 
-    Keys are passed to `pressed`. If the terminal is not `is_capable`, whole lines are read and passed on as text and
+    Keys are passed to `pressed`. If `is_capable` is false, whole lines are read and passed on as text and
     Enter; the terminal itself then edits and echoes the line.
     """
 
@@ -49,15 +49,15 @@ class Terminal:
         self._pressed = pressed
         self._decoder = KeyDecoder()
         self._drawn_rows = 0
-        """Number of rows on the screen above the row with the cursor that belong to the typed text."""
+        """Number of rows of the typed text above the row with the cursor."""
         self._is_drawn = False
         self._prompt = ""
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Read keys until the context is left. Then restore the settings of the terminal."""
+        """Read keys until the context is left. Then restore the terminal settings."""
         saved = self._enter_key_mode()
-        # With keys, Ctrl-C is a key like any other. SIGINT can still be sent by other programs.
+        # When single keys are read, Ctrl-C is a key like any other. Other programs can still send SIGINT.
         keys = {"SIGINT": INTERRUPT, "SIGTERM": QUIT, "SIGHUP": QUIT, "SIGWINCH": RESIZED}
         stop_signals = watch_signals({name: partial(self._pressed, key) for name, key in keys.items()})
         stop_reading = self._watch_keys() if self.is_capable else watch_lines(self._stream, self._take_line, self._quit)
@@ -75,7 +75,7 @@ class Terminal:
         return max(2, self.console.height - 1)
 
     def draw(self, prompt: str, editor: LineEditor) -> None:
-        """Draw the text that is being typed, in place of what was drawn before."""
+        """Draw the text being typed, in place of what was drawn before."""
         self._prompt = prompt
         if not self.is_capable:
             if not self._is_drawn:
@@ -98,15 +98,15 @@ class Terminal:
         self._drawn_rows, self._is_drawn = row, True
 
     def erase(self) -> None:
-        """Remove the text that is being typed from the screen, to print something else in its place."""
+        """Erase the text being typed from the screen, so that something else can be printed in its place."""
         if self._is_drawn:
             self._write(self._erasing() if self.is_capable else "\n")
         self._drawn_rows, self._is_drawn = 0, False
 
     def leave_line(self, editor: LineEditor, text: str, *, is_entered: bool) -> None:
-        """Draw the complete text once more, and move below it: it stays on the screen.
+        """Draw the complete text once more, and move below it, so that it stays on the screen.
 
-        `is_entered` says that the user finished it with Enter, which a terminal in line mode has shown already.
+        `is_entered` says that the user finished it with Enter, which a terminal in line mode has already echoed.
         """
         if self.is_capable:
             editor.set(text)
@@ -118,7 +118,7 @@ class Terminal:
         self._drawn_rows, self._is_drawn = 0, False
 
     def suspend(self) -> None:
-        """Stop this program like Ctrl-Z in a shell, and return when it is continued."""
+        """Stop this program, as Ctrl-Z does in a shell, and return when it is continued."""
         self.erase()
         saved = termios.tcgetattr(self._descriptor)
         self._leave_key_mode(self._original)
@@ -132,7 +132,7 @@ class Terminal:
         return (f"\x1b[{self._drawn_rows}A" if self._drawn_rows else "") + "\r\x1b[J"
 
     def _read_typed_ahead(self) -> None:
-        """Read what was typed while the program started. In that mode, the terminal sent Enter as a line feed."""
+        """Read what was typed while the program was starting, when the terminal still sent Enter as a line feed."""
         if select.select([self._descriptor], [], [], 0)[0]:
             for key in self._decoder.feed(os.read(self._descriptor, READ).replace(b"\n", b"\r")):
                 self._pressed(key)

@@ -1,4 +1,4 @@
-"""Shows answers in the terminal: finished parts are printed for good, the rest is a live region below them."""
+"""Shows answers in the terminal: finished parts are printed for good; the rest is a live region below them."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from tieline.web.blocks import Blocks, RenderedPiece, find_cut
 WIDTH = 100
 """Maximum width of text, so that lines stay readable."""
 MAX_LIVE_TEXT = 4000
-"""Maximum number of characters of unfinished text that is shown as Markdown. Only the end of a longer text is shown."""
+"""Maximum length of unfinished text that is shown as Markdown. Of longer text, only the end is shown, unformatted."""
 PROMPT = "› "
 
 Kind = Literal["text", "line", "card"]
@@ -37,7 +37,7 @@ class Piece(NamedTuple):
 
     @property
     def ends_part(self) -> bool:
-        """Whether the part before this piece is complete. The review of a plan can be inserted while a part grows."""
+        """Whether the part before this piece is complete. A plan review can be inserted while a part is growing."""
         return not isinstance(self.content, TimedActivity) or self.content.activity.kind != "plan"
 
 
@@ -69,13 +69,13 @@ class AnswerView:
         self._done = 0
         """How many pieces have been printed for good."""
         self._blocks = Blocks()
-        """The text piece that is being printed."""
+        """The blocks of the text piece that is being printed."""
         self._began = 0.0
         self._seen: dict[int, float] = {}
         """When each thinking piece appeared."""
 
     def begin(self) -> None:
-        """Start with a new answer."""
+        """Start a new answer."""
         self.pause()
         self._last, self._done, self._blocks, self._seen = None, 0, Blocks(), {}
         self._began = self._clock()
@@ -113,7 +113,7 @@ class AnswerView:
         self._last = None
 
     def exclude(self, seconds: float) -> None:
-        """Do not count this time as part of the answer, because a person was asked."""
+        """Exclude time that was spent asking a person from the duration of the answer."""
         self._began += seconds
 
     def pause(self) -> None:
@@ -123,17 +123,17 @@ class AnswerView:
             self._live = None
 
     def said(self, turn: Turn) -> None:
-        """Show a message of the user that was not typed here."""
+        """Show a user message that was not typed here."""
         self.quote(_said(turn))
         self._console.print()
 
     def quote(self, text: str) -> None:
-        """Show a message of the user as if it had been typed here."""
+        """Show a user message as if it had been typed here."""
         self.pause()
         self._console.print(Line.assemble((PROMPT, "bold"), "\n  ".join(prose(text).split("\n"))))
 
     def note(self, text: str, style: str = "dim") -> None:
-        """Print a message of the program."""
+        """Print a message from the program."""
         self.pause()
         self._console.print(Indented(Line(text, style=style)))
 
@@ -241,7 +241,7 @@ class AnswerView:
             self._last = shown[-1].kind
 
     def _spaced(self, shown: Sequence[Shown], last: Kind | None) -> Iterator[RenderableType]:
-        """Yield the renderables, indented, with an empty line between all but consecutive lines."""
+        """Yield the renderables, indented, with empty lines between them, except between two of the kind "line"."""
         for kind, body in shown:
             if last is not None and not (last == kind == "line"):
                 yield Line()
@@ -256,7 +256,7 @@ def _live_text(text: str) -> RenderableType:
 
 
 def _said(turn: Turn) -> str:
-    """Return the text of a message of the user, and the names of its attachments."""
+    """Return the text of a user message, and the names of its attachments."""
     words = [part.text for part in turn.parts if isinstance(part, Text)]
     files = [f"[{part.name or part.media_type}]" for part in turn.parts if isinstance(part, File)]
     images = ["[image]" for part in turn.parts if isinstance(part, Image)]

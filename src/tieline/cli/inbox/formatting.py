@@ -54,7 +54,7 @@ def headline(item: PendingItem) -> str:
 
 
 def time_left(item: PendingItem, now: float) -> str:
-    """Return a text that says how much time is left to answer an item."""
+    """Return words that say how much time is left to answer an item."""
     if item.until is None:
         return "no time limit while the inbox is watched"
     seconds = max(0, round(item.until - now))
@@ -62,7 +62,7 @@ def time_left(item: PendingItem, now: float) -> str:
 
 
 def key_hint(content: InboxItem) -> str:
-    """Return a hint that says what to type in `tieline inbox watch` to answer an item.
+    """Return a hint that says what to type to answer an item.
 
     The hint is empty if the item has several fields: such an item cannot be answered with one line.
     """

@@ -17,7 +17,7 @@ class SavedRule(Value):
 
 
 class SavedRules(Value):
-    """The saved permissions of a workspace."""
+    """The saved permissions for a workspace."""
 
     workspace: str
     rules: tuple[SavedRule, ...] = ()

@@ -15,7 +15,7 @@ Decide = Callable[[str, Answer], Awaitable[None]]
 Changes = AsyncGenerator[tuple[PendingItem, ...], None]
 
 REACTION = 0.5
-"""Typed lines are ignored for this many seconds after a new item appears, as they were meant for an earlier one."""
+"""Lines are ignored for this many seconds after a new item appears, because they were meant for an earlier one."""
 RECONNECT = 2.0
 RULE = "─" * 60
 
