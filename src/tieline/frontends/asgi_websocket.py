@@ -111,7 +111,7 @@ class AsgiWebSocketCycle(AsgiCycle):
             await self._asgi_receive()
 
     async def _receive_as_http(self) -> MutableMapping[str, Any]:
-        """Return the next ASGI message in the form for a GET request: first an empty body, then `http.disconnect`."""
+        """Return the next ASGI message as for a GET request: first an empty body, then `http.disconnect`."""
         if self._is_connected:
             await self._asgi_receive()  # before the handshake is complete, only `websocket.disconnect` may follow
             return {"type": "http.disconnect"}

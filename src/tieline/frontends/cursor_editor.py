@@ -26,7 +26,7 @@ USER_AGENT = b"cursor/"
 VERSION_HEADER = b"x-cursor-client-version"
 _LIMITS = ("max_completion_tokens", "max_tokens")
 _CHAT_FIELDS = frozenset(["messages", *_LIMITS])
-"""Chat Completions fields that the editor adds to Responses API bodies. Upstreams of the Responses API reject them."""
+"""Chat Completions fields that the editor adds to Responses API bodies. Upstreams with that API reject them."""
 
 
 class _Metadata(msgspec.Struct):
@@ -48,19 +48,19 @@ def from_responses(body: bytes, cache: ConversationCache, usage: bool) -> Reques
     if limits and request.sampling.max_tokens is None:
         request = replace(request, sampling=replace(request.sampling, max_tokens=limits[0]))
     extra = {name: value for name, value in request.extra.items() if name not in _CHAT_FIELDS}
-    # Without its source the request is built from its meaning, so that no upstream gets fields of another API.
+    # Without its source, the request is rebuilt from its parsed fields, so no upstream receives fields of another API.
     return replace(request, extra=extra, usage_in_stream=usage, source=None)
 
 
 def has_conversation(request: Request) -> bool:
-    """Return whether the metadata of a request contains a conversation id of the editor."""
+    """Return whether the metadata of a request contains the editor's conversation id."""
     return _conversation(request) is not None
 
 
 def _conversation(request: Request) -> str | None:
     """Return the editor's conversation id from the metadata, or None.
 
-    The field `user` cannot be used instead, because it is the same in all conversations of a person.
+    The field `user` cannot be used instead, because it is the same in all of a person's conversations.
     """
     try:
         return _METADATA.decode(request.extra.get("metadata", Raw(b"{}"))).cursorConversationId or None
@@ -80,7 +80,7 @@ def adapted(request: Request) -> Request:
         key = request.cache_key or conversation
         request = replace(request, cache_key=key, session=request.session or f"cursor:{conversation}")
     if request.protocol == openai_chat.PROTOCOL and "reasoning" in request.extra and request.reasoning.effort:
-        # An object of the Responses API, which OpenAI's Chat Completions rejects; the effort has a field there.
+        # It holds an object, which OpenAI's Chat Completions API rejects.
         extra = {name: value for name, value in request.extra.items() if name != "reasoning"}
         request = replace(request, extra=extra)
     return request

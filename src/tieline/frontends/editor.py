@@ -8,13 +8,13 @@ from tieline.model.errors import GatewayError
 from tieline.wire.openai_chat import render_error
 
 BASES = ("/cursor", "/cursor/v1")
-"""Paths of the base URL, with and without `/v1`, as users may enter either. The editor appends an endpoint's path."""
+"""Paths of the base URL. Users may enter it with or without `/v1`; the editor appends an endpoint's path."""
 DEPLOYMENTS = "/openai/deployments/"
 COMPLETIONS = "/chat/completions"
 PREFLIGHT = (
     (b"access-control-allow-origin", b"*"),
     (b"access-control-allow-methods", b"GET"),
-    (b"access-control-allow-headers", b"*, authorization"),  # the wildcard does not cover this one
+    (b"access-control-allow-headers", b"*, authorization"),  # the wildcard does not cover `authorization`
     (b"access-control-max-age", b"600"),
 )
 
@@ -22,8 +22,8 @@ PREFLIGHT = (
 def editor_routes(chat: ChatFrontend, models: ModelsFrontend) -> Routes:
     """Return the routes for Cursor's editor.
 
-    The list of models is requested by the editor itself, which counts as a web page of another site. Therefore web
-    pages of other sites may request this list if they send the key. All other requests come from Cursor's servers.
+    The editor itself requests the list of models, and its requests look like those of a web page from another site.
+    Therefore all web pages may request this list if they send the key. Other requests come from Cursor's servers.
     """
     complete = Route(chat.complete, render_error)
     preflight = Route(_preflight, render_error, keyed=False, cross_site=True)
@@ -50,7 +50,7 @@ def _deployment(chat: ChatFrontend) -> Endpoint:
 
 
 def _shared(endpoint: Endpoint) -> Endpoint:
-    """Wrap an endpoint so that web pages of other sites may read its response if they sent a key."""
+    """Wrap an endpoint so that web pages from other sites may read its response if they sent a key."""
 
     async def serve(exchange: Exchange) -> None:
         if exchange.client_key is not None:

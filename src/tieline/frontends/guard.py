@@ -1,4 +1,4 @@
-"""The request guard decides whether a request is served, by its Host and Origin headers, its key and its token."""
+"""The request guard: decides from a request's Host and Origin headers, key and token whether to serve it."""
 
 import hmac
 import math
@@ -80,10 +80,7 @@ class Keys:
         return any(same_key(given, known) for known in self.own)
 
     def find(self, given: str) -> NamedKey | None:
-        """Return the named key with the value `given`.
-
-        Return OWN_KEY for one of the gateway's own keys, None if unknown.
-        """
+        """Return the named key with the value `given`, OWN_KEY if it is one of the gateway's own keys, or None."""
         if self.is_own(given):
             return OWN_KEY
         return next((key for key in self._named if same_key(given, key.value)), None)
@@ -102,7 +99,7 @@ class Keys:
 
 
 class Guard:
-    """Decides whether a request is served, by its host name, origin and key.
+    """Decides from the host name, origin and key of a request whether to serve it.
 
     Any web page can make a browser send requests to this machine, directly or by resolving its own host name to this
     machine's address (DNS rebinding). Therefore the Host header must name this gateway, and a web page that sends
@@ -151,9 +148,9 @@ class Guard:
             self._keyless.check_headers(headers)
 
     def count(self, exchange: Exchange, requests: int = 1) -> None:
-        """Count further requests of a client, beside the one that `check` counted.
+        """Count further requests from a client, besides the one that `check` counted.
 
-        Raise GatewayError if that exceeds the rate of the client's key.
+        Raise GatewayError if that exceeds the rate limit of the client's key.
         """
         if exchange.client_key is not None:
             for _ in range(requests):
@@ -225,10 +222,10 @@ class Guard:
 
 
 class PageToken:
-    """The token that a browser must send with every request that changes something. It changes at every start.
+    """The token that a browser must send with every request that changes something. Every start creates a new one.
 
-    A page of another site can make a browser send requests to the gateway, but it cannot read the responses. So it
-    cannot know the token, which is only sent in the response to `/api/state`.
+    A page from another site can make a browser send requests to the gateway, but it cannot read the responses. So it
+    cannot know the token, which is sent only in the response to `/api/state`.
     """
 
     def __init__(self, value: str) -> None:
@@ -241,7 +238,7 @@ class PageToken:
             raise GatewayError("forbidden", message, code="bad_token")
 
     def check_browser(self, exchange: Exchange) -> None:
-        """Check the token if a request comes from a browser. Other programs do not need a token."""
+        """Check the token if a request comes from a web page. Other programs do not need a token."""
         if is_browser(exchange):
             self.check(exchange)
 

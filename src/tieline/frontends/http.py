@@ -50,7 +50,7 @@ STREAM_HEAD = (
 
 
 Hold = Callable[[int], bool]
-"""Takes the change in the number of bytes held for a client. Returns False if the total of all clients is too high."""
+"""Takes the change in the number of bytes held for a client. Returns False if the total for all clients is too high."""
 
 
 class WebSocket(Protocol):
@@ -129,7 +129,7 @@ class HttpCycle(Protocol):
 
 
 class AsgiConnection:
-    """The connection of one ASGI request. Each request has its own, because ASGI does not show shared connections."""
+    """The connection of one ASGI request. Each request has its own: ASGI does not say which requests share one."""
 
     __slots__ = ("client", "server", "user_refusal")
 
@@ -191,14 +191,14 @@ class BodyBudget:
         self._trim = trim
         self._peak = 0
         self.reserved = 0
-        """The number of bytes of the requests in progress."""
+        """The number of bytes reserved for requests in progress."""
         self.kept = 0
         """The number of bytes that are kept between requests."""
 
     def keep(self, change: int) -> bool:
-        """Add `change` to the number of bytes kept between requests. Return False if they exceed the limit.
+        """Add `change` to the number of bytes kept between requests.
 
-        If they do, `change` does not count.
+        If that would exceed the limit, leave the number unchanged and return False.
         """
         if change > 0 and self.reserved + self.kept + change > self._limit:
             return False
@@ -262,7 +262,7 @@ class Exchange:
         self.size = 0
         """The size of the request's body in bytes; 0 until it has been read."""
         self.reserved = 0
-        """The number of bytes reserved in the budget for all bodies, for the body or for waiting WebSocket messages."""
+        """The number of bytes reserved in the shared budget for the body or for unread WebSocket messages."""
         self.websocket: WebSocket | None = None
         """The WebSocket, once it has been accepted; otherwise None."""
 
@@ -387,8 +387,7 @@ class Exchange:
         return self.websocket
 
     def hold(self, change: int) -> bool:
-        """Add `change` to the number of bytes held for this client. Return False if the total of all clients exceeds
-        the budget.
+        """Add `change` to the number of bytes held for this client. Return False if that exceeds the shared budget.
 
         Bytes that are still held when the endpoint returns are released then.
         """
@@ -402,7 +401,7 @@ class Exchange:
         return True
 
     def reserve(self, size: int) -> None:
-        """Count more bytes against the budget of all clients. Raise GatewayError if they exceed it.
+        """Count more bytes against the budget that all clients share. Raise GatewayError if that exceeds it.
 
         The bytes count even then, until `release` is called or the endpoint returns.
         """
@@ -410,9 +409,10 @@ class Exchange:
         self._bodies.reserve(size)
 
     def keep(self, change: int) -> bool:
-        """Change the number of bytes that count against the budget although no request needs them now.
+        """Add `change` to the number of bytes that count against the budget between requests.
 
-        They are not released when the endpoint returns. Return False, and count nothing, if they exceed the budget.
+        These bytes are not released when the endpoint returns. If they would exceed the budget, count nothing and
+        return False.
         """
         return self._bodies.keep(change)
 

@@ -48,7 +48,7 @@ class Route:
         self.public = public
         """Whether other users and tunnels may use the endpoint even if the gateway has no key to check."""
         self.cross_site = cross_site
-        """Whether web pages of other sites may use the endpoint if the gateway has a key."""
+        """Whether web pages from other sites may use the endpoint if the gateway has a key."""
 
 
 WEBSOCKET = "WEBSOCKET"
@@ -147,7 +147,7 @@ class HttpApp:
         failure: GatewayError | None = None
         try:
             self._guard.check(exchange, keyed=route.keyed, public=route.public, cross_site=route.cross_site)
-            # An empty string: this connection's user has been accepted.
+            # An empty string means that the connection's user has been accepted.
             if cycle.connection.user_refusal != "" and not route.public:
                 await self._guard.check_user(cycle.connection)
             await route.endpoint(exchange)
@@ -155,7 +155,7 @@ class HttpApp:
             failure = error
             await fail(exchange, error, route.render_error)
         except Exception:
-            # A bug: the client receives an error in its own format, the log the traceback.
+            # A bug: send the client an error in its own format, and log the traceback.
             log.exception("%s %s failed", cycle.method, cycle.path)
             failure = GatewayError("internal", "Something went wrong inside the gateway; its log says what.")
             await fail(exchange, failure, route.render_error)

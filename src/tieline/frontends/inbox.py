@@ -2,11 +2,12 @@
 
     GET    /api/inbox          {"version": 3, "items": […]}, items as in `core.inbox.inbox.PendingItem`
     GET    /api/inbox/watch    the same as server-sent events, now and on every change; while connected, the client
-                               counts as a person who watches the inbox
+                               counts as a person watching the inbox
     POST   /api/inbox/<id>     an answer with its `type`, or a short form: {"option": "allow"}, {"approved": false,
-                               "feedback": "…"}, {"action": "accept", "values": {…}}; a review of a plan that offers
+                               "feedback": "…"}, {"action": "accept", "values": {…}}; a plan review that offers
                                options also accepts {"option": "…"}
-    GET    /api/rules          {"workspace": "…", "rules": [{"id": "…", "text": "…", "rule": {…}}]}
+    GET    /api/rules          {"workspace": "…", "rules": [{"id": "…", "text": "…", "rule": {…}, "retired": "…"}]};
+                               `retired` says why a grant no longer applies, and is empty if it still applies
     DELETE /api/rules/<id>     revoke a grant
 
 A browser must send the page's token to answer or revoke. Errors are {"error": {"message": "…", "param": "…"}}.

@@ -1,4 +1,4 @@
-"""Access to a gateway that has no key: only for its user and root, on a direct connection from this machine.
+"""Access to a gateway without a key: only its user (and, on Linux, root), on a direct connection from this machine.
 
 Every user of the machine can connect to loopback, and so can anyone who uses a proxy or a tunnel that runs on it. A
 gateway that can run commands must not serve these people without a key.
@@ -40,10 +40,10 @@ class AcceptedConnection(Protocol):
 
 
 class Keyless:
-    """Checks the requests to a gateway that has no key.
+    """Checks requests to a gateway that has no key.
 
-    `key_name` is the environment variable for the key. `is_published` says whether host names are configured, so that
-    other machines may reach the gateway. `users` are the accepted uids. `owner_of` looks up the uid behind a
+    `key_name` is the environment variable for the key. `is_published` says whether host names are configured, which
+    means that other machines may reach the gateway. `users` are the accepted uids. `owner_of` looks up the uid behind a
     connection; if it is None, this system cannot do that, and all requests are refused. `checks_users` is false only
     for an application that has no listener of its own.
     """

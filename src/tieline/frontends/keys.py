@@ -1,11 +1,11 @@
-"""The keys of clients and their limits; `guard` checks them."""
+"""Client keys and their limits; `guard` checks them."""
 
 from typing import NamedTuple
 
 from tieline.core.legs.access import ModelAccess
 
 MODEL_PATHS = ("/v1/", "/chat/", "/cursor/", "/openai/deployments/")
-"""Prefixes of the paths of the model APIs. Named keys are valid only for these paths."""
+"""Path prefixes of the model APIs. Named keys are valid only for these paths."""
 
 
 class NamedKey(NamedTuple):

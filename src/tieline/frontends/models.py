@@ -61,5 +61,5 @@ class ModelsFrontend:
 
 
 def is_anthropic(exchange: Exchange) -> bool:
-    """Return whether the client uses Anthropic's API, at a path that OpenAI's API has as well."""
+    """Return whether the client speaks Anthropic's API, which shares some paths with OpenAI's."""
     return b"anthropic-version" in exchange.headers

@@ -1,4 +1,4 @@
-"""Client profiles: options for the answers to a client that is recognised by its user agent or key.
+"""Client profiles: options for answering a client that is recognised by its user agent or key.
 
 Cursor's editor has a profile of its own. The module `cursor_editor` recognises the editor.
 """
@@ -30,7 +30,7 @@ class Profile(NamedTuple):
     freeform: Freeform | None = None
     """The form in which Chat Completions clients receive calls to freeform tools."""
     incomplete: Incomplete | None = None
-    """The status in which Responses clients receive an answer that was cut off. Some of them retry incomplete ones."""
+    """The status that Responses clients see on an answer that was cut off. Some of them retry an incomplete answer."""
     activity: ActivityStyle | None = None
     tools: bool | None = None
     """Whether the gateway adds its own tools to requests. If None, this depends on the client's named key."""

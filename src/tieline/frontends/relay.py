@@ -25,8 +25,8 @@ from tieline.tasks import Tasks
 FOLDER_HEADER, SERVERS_HEADER = b"x-tieline-folder", b"x-tieline-mcp"
 """Request headers that select a working folder and MCP servers for a coding agent by their configured names."""
 CHECK_INTERVAL = 0.05
-"""Seconds between two checks of all open responses. The task that watches for a disconnect is
-started only if a request takes longer than this."""
+"""Seconds between two checks of all open responses. The task that watches for a disconnect is started only if a request
+takes longer than this."""
 STALL_TIMEOUT = 300.0
 """Seconds after which a client that reads nothing is disconnected."""
 
@@ -44,7 +44,7 @@ class Writer(Protocol):
 
 
 class ServedLeg(Protocol):
-    """The leg that answers a request: the part of the interface of `WatchedLeg` that is needed here."""
+    """The leg that answers a request: the part of `WatchedLeg`'s interface that is needed here."""
 
     @property
     def dropped(self) -> Sequence[str]: ...
@@ -71,7 +71,7 @@ class ClientProtocol(msgspec.Struct, frozen=True):
 
 
 class Relay:
-    """Serves legs of the gateway to clients. One timer checks all open responses."""
+    """Serves the gateway's legs to clients. One timer checks all open responses."""
 
     def __init__(self, gateway: Gateway, tasks: Tasks, *, keep_alive: float = 15.0) -> None:
         self._gateway = gateway
@@ -326,7 +326,7 @@ class _OpenResponse:
             tasks.start(self._send_keep_alive(self.writer), "keep-alive")
 
     async def _send_keep_alive(self, writer: Writer) -> None:
-        # Written by the task that sends it: a keep-alive may be numbered, and must be in order with other events.
+        # A keep-alive may be numbered like an event, so it is built only when it is sent: the numbers must be in order.
         if not self._is_closed:
             await self.write(writer.keep_alive())
 

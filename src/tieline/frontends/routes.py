@@ -19,9 +19,9 @@ from tieline.frontends.status import Hello, StatusFrontend
 from tieline.wire import anthropic, openai_chat
 
 API_TYPES = ("chat_completions", "responses", "anthropic_messages")
-"""The names of the served APIs in lists of models."""
+"""The served APIs, by the names that clients expect in the model list."""
 EDITOR_API_TYPES = ("chat_completions",)
-"""The only API that is served below the base URL of Cursor's editor."""
+"""The only API that is served below the base URL for Cursor's editor."""
 
 
 def build_http_app(
@@ -40,8 +40,8 @@ def build_http_app(
 ) -> HttpApp:
     """Build the HTTP application.
 
-    `limit` is the maximum size of a request body in bytes. `page` is called with the endpoint of `/` and returns the
-    routes of the web page, which take precedence over all other routes.
+    `limit` is the maximum size of a request body in bytes. `page` is called with the default endpoint for `/` and
+    returns the routes of the web page, which take precedence over all other routes.
     """
     chat = ChatFrontend(relay, profiles, gateway.conversations, guard, clock=clock)
     messages = MessagesFrontend(relay, profiles, gateway)

@@ -1,4 +1,4 @@
-"""Locks on open files, which other processes of this user respect. The system releases them with the process."""
+"""Locks that keep two processes from using the same file. The system releases them when their process ends."""
 
 try:
     import fcntl
@@ -19,7 +19,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def _lock_first_byte(descriptor: int) -> None:
-    """Lock the first byte of a file (Windows). The file may be empty. Raise PermissionError if it is locked."""
+    """Lock the first byte of a file (Windows). The file may be empty. Raise PermissionError if it is locked already."""
     import msvcrt  # noqa: PLC0415 - exists on Windows only
 
     msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]  # exists on Windows only

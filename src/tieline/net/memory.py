@@ -1,4 +1,4 @@
-"""Gives memory that was freed after large requests back to the operating system."""
+"""Returns freed memory to the operating system after large requests."""
 
 import contextlib
 import sys

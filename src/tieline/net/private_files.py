@@ -1,7 +1,7 @@
 """Reads small files with a size limit, and writes files that only their owner can read or change.
 
-On Windows, files have no owner and mode in the sense of POSIX. There, the folders of the user's profile, in which
-Tieline keeps its files, give no access to other users, so that owner and mode are not checked.
+On Windows, files have no POSIX owner and mode, so these are not checked there. Tieline keeps its files in the user's
+profile, whose folders other users cannot access.
 """
 
 import errno
@@ -15,7 +15,7 @@ Check = Callable[[os.stat_result], None]
 
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
-"""Windows would otherwise translate the ends of lines."""
+"""Without this flag, Windows would translate line endings."""
 _CLOSED_ON_EXEC = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0)
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _CLOSED_ON_EXEC | _BINARY
 
@@ -75,7 +75,7 @@ def open_private(path: Path, flags: int) -> int:
 def write_private(path: Path, data: bytes) -> None:
     """Write a file atomically, readable and writable by its owner only. Raise OSError if that fails."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")  # has mode 0600
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")  # creates it with mode 0600
     unfinished = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:

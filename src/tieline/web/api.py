@@ -1,7 +1,7 @@
 """The JSON API of the web page at `/api`.
 
-Every request that changes something needs the token from `/api/state`. Pages of other sites cannot read that token, so
-they cannot send such requests.
+Every request that changes something needs the token from `/api/state`. Pages from other sites cannot read that token,
+so they cannot send such requests.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ from tieline.web.turn_renderer import TurnRenderer, turn_json
 
 MAX_SESSIONS = 1000
 MAX_NAME = 500
-"""Maximum number of characters of a model's name."""
+"""Maximum length, in characters, of a model's name."""
 MAX_FILES = 20
 """Maximum number of files attached to one message."""
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MODELS_TIMEOUT = 1.5
-"""Seconds to wait for the model lists of backends. If they arrive later, the event stream notifies the page."""
+"""Seconds to wait for the backends' model lists. If they arrive later, the event stream notifies the page."""
 WRONG_KEY_DELAY = 0.5
 """Seconds before a wrong key is rejected, to slow down guessing."""
 LOCKED_STATE = {
@@ -93,7 +93,7 @@ class _KeyEntry(Value):
 
 
 class PageApi:
-    """Handles the API requests of the web page."""
+    """Handles API requests from the web page."""
 
     def __init__(
         self,
@@ -265,7 +265,7 @@ class PageApi:
         await respond(exchange, {})
 
     async def act(self, exchange: Exchange) -> None:
-        """Perform an action in a session: send or edit a message, stop or retry an answer, or show another branch."""
+        """Perform an action on a session: send or edit a message, stop or retry an answer, or show another branch."""
         self._token.check(exchange)
         session, _, verb = rest_of_path(exchange, "/api/sessions/").partition("/")
         verbs: dict[str, Callable[[Exchange, str], Any]] = {

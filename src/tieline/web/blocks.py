@@ -1,4 +1,4 @@
-"""Incremental rendering of a Markdown text that grows: each block is rendered once, when it is finished.
+"""Incremental rendering of a growing Markdown text: each block is rendered once, when it is finished.
 
 A block is finished when another block has begun after it, or when an empty line ends it. To find newly finished blocks,
 the text after the last finished block is parsed again. This is done only at line ends, and less often as the text

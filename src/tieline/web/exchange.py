@@ -1,4 +1,4 @@
-"""Reads the requests of the web page and sends JSON responses."""
+"""Reads requests from the web page and sends JSON responses."""
 
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
@@ -12,7 +12,7 @@ from tieline.web.static_files import HEADERS
 T = TypeVar("T")
 
 API_HEADERS = (*HEADERS, (b"cache-control", b"no-store"))
-"""Headers of every response of the page's API."""
+"""Headers of every response from the page's API."""
 MAX_REST = 200
 
 
@@ -22,7 +22,7 @@ async def respond(exchange: Exchange, value: Any, *headers: tuple[bytes, bytes],
 
 
 async def read_body(exchange: Exchange, kind: type[T]) -> T:
-    """Read the body of a request. Raise BadRequest, which names the field, if it is not a valid `kind`."""
+    """Read the body of a request. If it is not a valid `kind`, raise a BadRequest that names the invalid field."""
     try:
         return msgspec.json.decode(await exchange.body() or b"{}", type=kind)
     except msgspec.ValidationError as error:
@@ -40,6 +40,6 @@ def rest_of_path(exchange: Exchange, prefix: str) -> str:
 
 
 def query(exchange: Exchange, name: str) -> str:
-    """Return a parameter of the query, or an empty string if it is not given."""
+    """Return a query parameter, or an empty string if it is not given."""
     given: bytes = exchange.scope["query_string"]
     return parse_qs(given.decode("latin-1"), errors="replace").get(name, [""])[-1]

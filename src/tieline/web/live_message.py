@@ -20,7 +20,7 @@ class FinishedBlock(NamedTuple):
 
 
 class LiveMessage:
-    """A message of a session while the model writes it."""
+    """A session message that the model is still writing."""
 
     def __init__(self, session: str, message: str, *, is_whole: bool = True) -> None:
         self.session = session

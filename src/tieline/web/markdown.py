@@ -26,15 +26,15 @@ VERSION = b"2"
 """The version of the rendering. Change it whenever the HTML changes, so that saved HTML is rendered again."""
 
 MAX_TEXT = 256 * 1024
-"""Maximum number of characters of a text that is parsed. A longer text is shown as plain text."""
+"""Maximum length, in characters, of a text that is parsed. A longer text is shown as plain text."""
 MAX_PROSE = 16 * 1024
-"""Maximum number of characters of a paragraph whose inline markup is parsed."""
+"""Maximum length, in characters, of a paragraph whose inline markup is parsed."""
 MAX_MARKS = 200
 """Maximum number of equal markup characters in a paragraph that is parsed. Parsing them takes quadratic time."""
 MAX_NESTED = 20
 """Maximum nesting depth of blocks. A text with deeper blocks, which the parser would drop, is shown as plain text."""
 MAX_COLOURED = 64 * 1024
-"""Maximum number of characters of a code block that is highlighted."""
+"""Maximum length, in characters, of a code block that is highlighted."""
 
 LANGUAGES = frozenset(
     """
@@ -173,7 +173,7 @@ def _link(url: str) -> list[Token]:
 class _Renderer(RendererHTML):
     """Renders links, images, code and table cells safely. Other elements are rendered by the library."""
 
-    def link_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:  # noqa: ARG002 - the library's shape
+    def link_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:  # noqa: ARG002 - the library's signature
         url = str(tokens[idx].attrGet("href") or "")
         is_link = _LINK.match(url) is not None
         env[_PATHS].append(not is_link)
@@ -181,7 +181,7 @@ class _Renderer(RendererHTML):
             return f'<a href="{escape(url)}" target="_blank" rel="noopener noreferrer nofollow">'
         return f'<span class="path" title="{escape(url)}">'
 
-    def link_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:  # noqa: ARG002 - the library's shape
+    def link_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:  # noqa: ARG002 - the library's signature
         return "</span>" if env[_PATHS] and env[_PATHS].pop() else "</a>"
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
@@ -192,19 +192,19 @@ class _Renderer(RendererHTML):
             return f'<span class="image" title="{escape(url[:200])}">{words}</span>'
         return f'<a class="image" href="{escape(url)}" target="_blank" rel="noopener noreferrer nofollow">{words}</a>'
 
-    def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:  # noqa: ARG002 - the library's shape
+    def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:  # noqa: ARG002 - the library's signature
         token = tokens[idx]
         language = (token.info.split() or [""])[0][:40]
         named = f' data-language="{escape(language)}"' if language else ""
         return f'<pre class="hl"{named}><code>{coloured(token.content, language)}</code></pre>\n'
 
-    def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:  # noqa: ARG002 - the library's shape
+    def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:  # noqa: ARG002 - the library's signature
         return f'<pre class="hl"><code>{escape(tokens[idx].content)}</code></pre>\n'
 
-    def th_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:  # noqa: ARG002 - the library's shape
+    def th_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:  # noqa: ARG002 - the library's signature
         return _cell("th", tokens[idx])
 
-    def td_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:  # noqa: ARG002 - the library's shape
+    def td_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:  # noqa: ARG002 - the library's signature
         return _cell("td", tokens[idx])
 
 

@@ -1,4 +1,4 @@
-"""The HTTP routes of the web page, which the gateway serves in addition to those of the frontends."""
+"""The HTTP routes of the web page, which the gateway serves in addition to those from `frontends`."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OpenPage(Protocol):
-    """The objects that answer the requests of the web page."""
+    """The objects that answer requests from the web page."""
 
     @property
     def api(self) -> "PageApi": ...
@@ -31,8 +31,8 @@ class OpenPage(Protocol):
 def page_routes(opened: Callable[[], Awaitable[OpenPage]], hello: Endpoint) -> Routes:
     """Return the routes of the web page. `opened` returns the page, which it creates on the first request.
 
-    The static files are public; the API needs the gateway's key, if there is one. `hello` answers requests for `/` from
-    clients that are not browsers.
+    If the gateway has a key, all routes need it except the static files, `/api/state` and `/api/login`. `hello` answers
+    requests for `/` from clients that are not browsers.
     """
 
     def late(find: Callable[[OpenPage], Endpoint]) -> Endpoint:

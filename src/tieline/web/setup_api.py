@@ -1,4 +1,4 @@
-"""The API with which the page sets up the gateway: adds upstreams and installs coding agents.
+"""The API through which the page sets up the gateway: it adds upstreams and installs coding agents.
 
     POST   /api/upstreams              add an upstream: {"name", "provider", "base_url", "key", "models"}
     POST   /api/upstreams/<name>/test  test it with its stored key: {"model"}
@@ -9,7 +9,7 @@
     POST   /api/agents/install         install an agent: {"agent", "command"}, with the command that the user confirmed
     DELETE /api/agents/install         stop the installation
 
-Every request that changes something needs the page's token. Keys are only received, and never sent.
+Every request that changes something needs the page's token. Keys are accepted but never sent back.
 """
 
 from typing import Any
@@ -44,7 +44,7 @@ class _Install(Value):
 
 
 class SetupApi:
-    """Handles the requests of the page that change the set-up of the gateway."""
+    """Handles the page's requests that change the set-up of the gateway."""
 
     def __init__(self, info: GatewayInfo, token: PageToken) -> None:
         self._info = info
@@ -112,7 +112,7 @@ class SetupApi:
 
 
 def setup_json(info: GatewayInfo) -> dict[str, Any] | None:
-    """Return what the Connect page needs to set up the gateway, or None if it may not."""
+    """Return what the Connect page needs to set up the gateway, or None if it may not do so."""
     if info.upstreams is None:
         return None
     return {

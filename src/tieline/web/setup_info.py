@@ -1,4 +1,7 @@
-"""The set-up of the gateway by the web page: adding upstreams, and installing coding agents. `app` implements it."""
+"""Interfaces for setting up the gateway from the web page: adding upstreams and installing coding agents.
+
+The package `app` implements them.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
@@ -37,7 +40,7 @@ class NewUpstream(Value):
 
 
 class AddedState(Value, omit_defaults=False):
-    """An upstream that was added on the page. Its key is never sent to the page, only whether there is one."""
+    """An upstream that was added on the page. The page is told whether it has a key, but never the key itself."""
 
     name: str
     kind: Kind
@@ -50,7 +53,7 @@ class AddedState(Value, omit_defaults=False):
 
 
 class TestStep(Value, omit_defaults=False):
-    """One step of the test of an upstream, with its outcome as text."""
+    """One step of an upstream test, with its outcome as text."""
 
     id: StepName
     state: StepState
@@ -58,7 +61,7 @@ class TestStep(Value, omit_defaults=False):
 
 
 class UpstreamTest(Value, omit_defaults=False):
-    """The outcome of the test of an upstream. It is usable if no step failed."""
+    """The outcome of an upstream test. The upstream is usable if no step failed."""
 
     steps: tuple[TestStep, ...]
     models: tuple[str, ...] = ()
@@ -111,7 +114,7 @@ class AgentInstaller(Protocol):
     async def start(self, agent: str, command: str) -> None:
         """Run the command that installs an agent. `command` is the command that the user confirmed.
 
-        Raise GatewayError if it is not the right one, or if another installation is running.
+        Raise GatewayError if `command` is not the one that installs this agent, or if another installation is running.
         """
 
     async def cancel(self) -> None:

@@ -1,6 +1,6 @@
 """The event stream that keeps open pages up to date. It is ordered and rate-limited, and a page can resume it.
 
-The stream watches the event bus while a page is open, and for a while afterwards. Events of a session are collected and
+The stream watches the event bus while a page is open, and for a while afterwards. A session's events are collected and
 sent at most thirty times a second. The HTML of each Markdown block is sent when the block is complete. A page can load
 a session in the middle of a message: the response names the last stream message that it already includes.
 """
@@ -45,7 +45,7 @@ KEEP_ALIVE = 15.0
 STALLED = 60.0
 """Seconds after which a connection that accepts no data is dropped. The page then reconnects and resumes the stream."""
 MAX_PLAN = 20_000
-"""Maximum number of characters of a plan that is rendered as HTML. A longer plan is shown as plain text."""
+"""Maximum length, in characters, of a plan that is rendered as HTML. A longer plan is shown as plain text."""
 HELLO = b"retry: 1000\n: here\n\n"
 NOTHING_NEW = b": nothing new\n\n"
 
@@ -185,7 +185,7 @@ class Stream:
             live.drop()
         self._lives.clear()
 
-    # ── Events of the bus ────────────────────────────────────────────────────────────────────────
+    # ── Events from the bus ──────────────────────────────────────────────────────────────────────
 
     def _on_news(self, news: BusEvent) -> None:
         match news:

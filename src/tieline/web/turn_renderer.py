@@ -1,4 +1,4 @@
-"""Converts messages of a session to JSON for the page, with the model's text also as HTML.
+"""Converts session messages to JSON for the page, with the model's text also as HTML.
 
 Rendering is slow, so it runs in threads, and only once for each text: the HTML is cached in memory and saved in the
 store.

@@ -1,4 +1,4 @@
-"""Background responses. They are created even if the client disconnects; it polls or follows a response by its id.
+"""Background responses: created even if the client disconnects. A client polls or follows a response by its id.
 
 A response is stored when it begins and again when it ends. Its events are kept in memory while it is being created and
 for some time afterwards, so that a client can follow them from any point.
@@ -41,10 +41,12 @@ log = logging.getLogger("tieline")
 
 MAX_RUNNING = 32
 MAX_RUNNING_OF_KEY = 8
-"""Per key, so that one client cannot keep all others from creating background responses. Does not apply without keys:
-then all clients belong to one user."""
+"""Maximum number per key, so that one client cannot keep all others from creating background responses.
+
+Does not apply if the gateway has no keys, because all clients then belong to one user.
+"""
 MAX_DURATION = 3600.0
-"""Seconds that a response may take."""
+"""Maximum number of seconds that a response may take."""
 MAX_LOG = 8 * 1024 * 1024
 """Maximum total size, in bytes, of the events that are kept for one response."""
 KEPT_LOGS = 64
@@ -68,7 +70,7 @@ _NUMBER = msgspec.json.Decoder(_Numbered)
 class RunningResponse:
     """A background response, the events written for it, and the task that creates it.
 
-    It is also kept for some time after the response has ended.
+    This object is kept for some time after the response has ended.
     """
 
     def __init__(self, owner: str, response_id: str, snapshot: bytes) -> None:
@@ -204,7 +206,7 @@ class BackgroundResponses:
             whose = "of this key " if owned >= MAX_RUNNING_OF_KEY else ""
             message = f"Too many background responses {whose}are being created; try again when some have ended."
             raise GatewayError("rate_limited", message, retry_after=10)
-        self._gateway.named(creation.request)  # raises if there is no model
+        self._gateway.named(creation.request)  # raises GatewayError if there is no model
         snapshot = with_status(begun_response(wire.ResponseWriter(creation.options).keep_alive()), "queued")
         if not self._creator.begun(creation, snapshot):
             raise GatewayError(
@@ -265,7 +267,7 @@ class BackgroundResponses:
             self._creator.finished(creation, response, checkpoint)
 
     def _end(self, running: RunningResponse, creation: Creation) -> None:
-        """Clean up when the task of a response has ended, even if the task was cancelled before it began."""
+        """Clean up when the task that creates a response has ended, even if it was cancelled before it began."""
         if not running.is_over:
             failed = _CANCELLED if running.is_cancelled else STOPPING
             self._break_off(running, creation, wire.ResponseWriter(creation.options), failed)

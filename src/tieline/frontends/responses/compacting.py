@@ -26,7 +26,7 @@ from tieline.wire.shared.json import encode
 
 
 class CompactingLeg:
-    """Two legs that look like one to the client: the first summarises the conversation, the second answers from that.
+    """Two legs that look like one to the client: one summarises the conversation, the other answers from the summary.
 
     The client receives the summary as an item before the answer. If the first leg yields no summary, the second leg
     answers the whole conversation.
@@ -43,7 +43,7 @@ class CompactingLeg:
 
     @property
     def dropped(self) -> Sequence[str]:
-        """The names of the content that could not be translated in the current leg."""
+        """Names of the content that could not be translated in the current leg."""
         return () if self._leg is None else self._leg.dropped
 
     def __aiter__(self) -> Self:
@@ -79,7 +79,7 @@ class CompactingLeg:
         """
         request = summary_request(self._request)
         request = replace(request, stream=True, sampling=replace(request.sampling, max_tokens=None))
-        # The model is to write, not to work: it gets no tools of the gateway.
+        # The model should only write the summary, so it gets none of the gateway's tools.
         client = replace(self._client, gets_tools=False)
         texts: list[str] = []
         usage = Usage()
@@ -97,9 +97,9 @@ class CompactingLeg:
 
 
 def _following(event: Event, first: Foreign, before: Usage) -> Sequence[Event]:
-    """Return the events to send for an event of the answer, adapted to the summary item `first` before the answer.
+    """Return the events to send for one event of the answer, which follows the summary item `first`.
 
-    `before` is the token usage of the summary, which is added to that of the answer.
+    The parts of the answer are renumbered, and `before`, the token usage of the summary, is added to the answer's.
     """
     match event:
         case Started():

@@ -75,14 +75,14 @@ class Conversations:
         """Held while a conversation is read, changed and stored, so that concurrent changes are not lost."""
 
     async def get(self, owner: str, conversation_id: str) -> StoredConversation:
-        """Return a conversation. Raise GatewayError if it is not stored. One that is damaged is removed."""
+        """Return a conversation. Raise GatewayError if it is not stored. Remove a conversation that is damaged."""
         claim = self._claims.get((owner, conversation_id))
         if claim is not None:
             return claim.conversation
         data = await self._archive.get(owner, conversation_id)
         conversation = None if data is None else read_conversation(data)
         if data is not None and conversation is None:
-            log.warning("%s is damaged in the store; it is removed", conversation_id)
+            log.warning("%s is damaged in the store; removing it", conversation_id)
             await self._archive.remove(owner, conversation_id)
         if conversation is None:
             raise conversation_not_found(conversation_id)
@@ -101,7 +101,7 @@ class Conversations:
         return conversation_id, conversation
 
     async def update(self, owner: str, conversation_id: str, changes: bytes) -> StoredConversation:
-        """Replace the metadata of a conversation with that in the body `changes`. Return the conversation."""
+        """Replace the metadata of a conversation with the metadata in the body `changes`. Return the conversation."""
         wanted = _changes(changes)
         async with self._changing:
             conversation = await self.get(owner, conversation_id)
@@ -162,9 +162,9 @@ class Conversations:
     def complete(self, claim: "Claim", items: Sequence[Raw], checkpoint: Checkpoint | None = None) -> None:
         """Release a conversation, and append the input and output items of the response that it was reserved for.
 
-        `checkpoint` is the upstream's state after the response. It is not kept if the conversation has been changed
+        `checkpoint` is the upstream's state after the response. It is discarded if the conversation has been changed
         since it was reserved, because the upstream does not know the change. If the conversation would be too large
-        with these items, it stays without them and can no longer be continued.
+        with these items, they are left out, and it can no longer be continued.
         """
         if self._claims.get((claim.owner, claim.id)) is not claim:
             return
@@ -174,7 +174,7 @@ class Conversations:
         try:
             self._append(claim.owner, claim.id, claim.conversation, items, checkpoint)
         except GatewayError as error:
-            log.warning("cannot add a response to %s: %s", claim.id, error.message)
+            log.warning("could not add a response to %s: %s", claim.id, error.message)
             claim.conversation.is_full = True
             self._put(claim.owner, claim.id, claim.conversation)
 

@@ -98,7 +98,7 @@ class ResponseCreator:
     ) -> Creation:
         """Parse a request and insert the history that it continues.
 
-        `contexts` are conversations that need not be stored, by the id of their last response. If `claims` is true,
+        `contexts` are conversations in memory, stored or not, by the id of their last response. If `claims` is true,
         reserve the conversation to which the response will be added. The caller must end each creation with
         `release`. Raise GatewayError if the request is invalid or refers to an object that is not stored.
         """
@@ -146,11 +146,11 @@ class ResponseCreator:
     async def open(self, creation: Creation, request: Request, client: LegClient) -> ServedLeg:
         """Return the leg that answers a prepared request.
 
-        `request` is `creation.request`, maybe with changed settings.
+        `request` is `creation.request`, possibly with changed settings.
         """
         threshold, options = creation.create.compact_threshold, creation.options
         if options.compaction:
-            client = replace(client, gets_tools=False)  # the model is to write a summary, not to work
+            client = replace(client, gets_tools=False)  # the model should only write the summary
         elif threshold is not None and estimate(request) > threshold:
             item_id = f"cmp_{options.response_id.removeprefix('resp_')}_0"
             return CompactingLeg(self._gateway, request, client, item_id)
@@ -169,7 +169,7 @@ class ResponseCreator:
         items: Sequence[Raw] | None = None
         request: Request | None = None
         if not create.generates and not context.items and not create.items():
-            # A client may announce a conversation before it has a message.
+            # A client may announce a conversation before there is a message.
             request = Request(model=create.model, messages=(), protocol=wire.PROTOCOL)
         elif context is NO_CONTEXT:
             try:
@@ -179,7 +179,7 @@ class ResponseCreator:
                     raise
         if request is None:
             request, items = await self._completed(owner, create, context)
-        with suppress(GatewayError):  # the gateway raises it again
+        with suppress(GatewayError):  # the gateway raises the same error when the leg is opened
             request = self._gateway.named(request)
         options = self._options(create, request, profile)
         if create.is_stored and self._is_storing:
@@ -247,7 +247,8 @@ def _own_members(response_id: str, create: CreateRequest, *, is_stored: bool) ->
 def _stored(creation: Creation, response: bytes, checkpoint: Checkpoint | None = None) -> StoredResponse:
     """Return a response in the form in which it is stored."""
     stored = StoredResponse(response=Raw(response), input=list(creation.input()), previous=creation.create.previous)
-    # The state is used up to the last answer, so there must be one. After a compaction, the upstream knows too much.
+    # A checkpoint covers the conversation up to its last answer, so there must be an answer. After a compaction, the
+    # upstream's state still contains what the summary has replaced.
     if checkpoint is not None and creation.request.may_store and (output := stored.output()):
         stored.checkpoint = checkpoint if last_summary(output) is None else None
     return stored
@@ -277,7 +278,7 @@ class StoringWriter:
         self._writer = writer
         self._finished: Finish | None = finished
         self.dropped: Sequence[str] = ()
-        """The content that could not be translated, to be listed in the response. Set this before its last batch."""
+        """The content that could not be translated, which the response lists. Set this before the last batch."""
         self.checkpoint: Checkpoint | None = None
         """The upstream's state after the response, if there is any."""
         self.response = b""

@@ -31,7 +31,7 @@ RESPONSES = ClientProtocol(
     render=wire.render,
     render_error=wire.render_error,
     request_id="x-request-id",
-    cuts_failed=False,  # a failed response is a proper end, and its code says whether to try again
+    cuts_failed=False,  # a failed response ends the stream properly, and its error code says whether to retry
 )
 
 
@@ -114,7 +114,7 @@ class ResponsesFrontend:
         return self._profiles.common or self._profiles.of(exchange)
 
     async def _prepared(self, exchange: Exchange, body: bytes, *, claims: bool = True) -> Creation:
-        """Return the request with its history, which counts against the budget for all bodies, like its body."""
+        """Prepare a request. Its history, like its body, counts against the budget for all bodies."""
         profile = self._profile(exchange)
         creation = await self._creator.prepare(self._owners.of(exchange), body, profile, claims=claims)
         try:
@@ -131,14 +131,14 @@ class ResponsesFrontend:
         writer: Callable[[], Writer],
         render: Callable[[Reply, wire.Options], bytes],
     ) -> None:
-        """Answer a prepared request with a leg, using this `writer` if it is streamed, otherwise `render`."""
+        """Answer a prepared request with a leg, using `writer` if the response is streamed, otherwise `render`."""
         protocol = replace(RESPONSES, writer=lambda _: writer(), render=render)
         profile, open_leg = self._profile(exchange), partial(self._creator.open, creation)
         exchange.size = creation.size
         await self._relay.serve(exchange, creation.request, protocol, creation.options, profile, open_leg)
 
     async def _compact(self, exchange: Exchange) -> None:
-        """Respond with the compacted conversation: the messages of the user, and a summary of all items."""
+        """Respond with the compacted conversation: the user's messages, and a summary of all items."""
         creation = await self._prepared(exchange, await exchange.body(), claims=False)
         options = replace(creation.options, compaction=True)
         request = replace(wire.summary_request(creation.request), stream=False)
@@ -148,7 +148,7 @@ class ResponsesFrontend:
         await self._serve(exchange, summary, partial(wire.ResponseWriter, options), render)
 
     async def _count(self, exchange: Exchange) -> None:
-        """Respond with the number of input tokens of a request. A response header says whether it is an estimate."""
+        """Respond with the number of input tokens in a request. A response header says whether it is an estimate."""
         creation = await self._prepared(exchange, await exchange.body(), claims=False)
         count = await self._gateway.count(creation.request, exchange.access)
         source = b"estimated" if count.is_estimated else b"upstream"

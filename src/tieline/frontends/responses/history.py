@@ -1,4 +1,4 @@
-"""Stored responses, and the conversations that requests continue by the id of a response.
+"""Stored responses, and the conversations that a request continues by naming the id of their last response.
 
 A response is stored together with the items it answered and the id of the previous response. So a conversation is a
 chain of stored responses.
@@ -35,13 +35,13 @@ log = logging.getLogger("tieline")
 MAX_CHAIN = 10_000
 """Maximum number of responses in one chain."""
 MAX_CONTEXT = 64 * 1024 * 1024
-"""Bytes of the items of one conversation."""
+"""Maximum total size, in bytes, of the items in one conversation."""
 MAX_REFERENCES = 1000
-"""References to stored items in one request."""
+"""Maximum number of references to stored items in one request."""
 MAX_INDEXED = 1000
-"""Items of one request that can be found by ids which the client gave them."""
+"""Maximum number of input items of one response, the latest ones, that are indexed by the ids the client gave them."""
 MAX_INDEXED_ID = 128
-"""Characters of an id that an item can be found by."""
+"""Maximum length, in characters, of an item id that is indexed."""
 CACHED_CONTEXTS = 256
 CACHED_BYTES = 16 * 1024 * 1024
 
@@ -56,7 +56,7 @@ class Context(NamedTuple):
     chain: tuple[str, ...] = ()
     """The ids of the stored responses that the conversation consists of, oldest first."""
     checkpoint: Checkpoint | None = None
-    """The state in which an upstream knows exactly these items, if any."""
+    """The upstream state that covers exactly these items, if there is one."""
 
 
 NO_CONTEXT = Context()
@@ -72,13 +72,13 @@ class ResponseHistory:
         self._contexts: BoundedCache[tuple[str, str], Context] = BoundedCache(CACHED_CONTEXTS, max_weight=CACHED_BYTES)
 
     async def get(self, owner: str, response_id: str) -> StoredResponse | None:
-        """Return a stored response, or None. One that is damaged is removed."""
+        """Return a stored response, or None. Remove a response that is damaged."""
         data = await self._responses.get(owner, response_id)
         if data is None:
             return None
         stored = read_stored(data)
         if stored is None:
-            log.warning("%s is damaged in the store; it is removed", response_id)
+            log.warning("%s is damaged in the store; removing it", response_id)
             await self.remove(owner, response_id)
         return stored
 
@@ -94,7 +94,7 @@ class ResponseHistory:
         Raise GatewayError if any of them is not stored or not complete.
         """
         newer: dict[str, list[bytes]] = {}
-        """The items of the responses that are read, the latest first."""
+        """The items of the responses read so far, by response id, latest first."""
         context, size = NO_CONTEXT, 0
         last: StoredResponse | None = None
         previous: str | None = response_id
@@ -124,9 +124,9 @@ class ResponseHistory:
         return context
 
     async def input_items(self, owner: str, stored: StoredResponse) -> list[Raw]:
-        """Return the items that a response answers, with their ids: also those before it, as far as they are stored.
+        """Return all items that a response answers, with their ids, including earlier ones as far as they are stored.
 
-        Raise GatewayError if they are too large together.
+        Raise GatewayError if their total size is too large.
         """
         parts, seen, previous = [stored.input_items()], {stored.id}, stored.previous
         size = _size(parts[0])
@@ -180,7 +180,7 @@ class ResponseHistory:
         self._contexts.pop((owner, response_id))
         if not response_id or not self._responses.put(owner, response_id, encode(stored)):
             return False
-        # Ids from elsewhere do not say to which response they belong.
+        # Index ids that the gateway did not make: they do not contain the id of their response.
         latest = stored.input[-MAX_INDEXED:]
         asked = {found for item in latest if (found := item_id(item)) and not self._items.touch(owner, found)}
         answered = {found for item in stored.output() if (found := item_id(item))}
@@ -194,7 +194,7 @@ class ResponseHistory:
         return [self._responses.touch(owner, response_id) for response_id in responses].count(False) == 0
 
     async def _referenced(self, owner: str, references: Collection[str]) -> dict[str, Raw]:
-        """Return the stored items with these ids, by id. Those that are not stored are left out."""
+        """Return the stored items with these ids, by id. Leave out ids that are not stored."""
         found = await self._items_in(owner, {reference: response_of(reference) for reference in references})
         indexed: dict[str, str] = {}
         for reference in references:
@@ -203,7 +203,7 @@ class ResponseHistory:
         return found | await self._items_in(owner, indexed)
 
     async def _items_in(self, owner: str, responses: Mapping[str, str]) -> dict[str, Raw]:
-        """Return items by id, given the response that contains each of them. Each response is read only once."""
+        """Return items by id. `responses` maps the id of each item to that of its response, which is read only once."""
         wanted: dict[str, set[str]] = {}
         for reference, response_id in responses.items():
             wanted.setdefault(response_id, set()).add(reference)
@@ -216,7 +216,7 @@ class ResponseHistory:
             for item in (*stored.output(), *stored.input_items()):
                 identity = item_id(item)
                 if identity in references and identity not in found:
-                    found[identity] = item.copy()  # the item as decoded refers to the whole document
+                    found[identity] = item.copy()  # the decoded item keeps the whole document in memory
                     size += memoryview(item).nbytes
             _check_size(size)
             await step_aside()  # decoding a large document takes a while
@@ -224,7 +224,7 @@ class ResponseHistory:
 
 
 def _items(stored: StoredResponse) -> tuple[list[bytes], bool]:
-    """Return what a response adds to its conversation, without references to the document that contains it.
+    """Return the items that a response adds to its conversation, as copies that do not keep its document in memory.
 
     Also return whether the items begin with a summary, which replaces the conversation before it.
     """

@@ -1,4 +1,4 @@
-"""Read the owner of stored objects, the path and the query parameters from a request."""
+"""Functions that read the owner of stored objects, the path and the query parameters from a request."""
 
 from hashlib import sha256
 from urllib.parse import parse_qs
@@ -15,7 +15,7 @@ MAX_SHOWN = 200
 
 
 class Owners:
-    """Derives the owner of stored objects from the key of a request. If the gateway has no keys, all have one owner."""
+    """Derives the owner of stored objects from a request's key. Without keys, all objects have one owner."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard

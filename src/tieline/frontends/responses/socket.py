@@ -84,7 +84,7 @@ class ResponsesSocket:
         )
 
     async def serve(self, exchange: Exchange) -> None:
-        """Answer the messages of one connection until it is closed."""
+        """Answer the messages on one connection until it is closed."""
         profile = self._profiles.common or self._profiles.of(exchange)
         socket = await exchange.accept()
         async with asyncio.TaskGroup() as tasks:
@@ -109,9 +109,9 @@ class ResponsesSocket:
 
 
 class _Memory:
-    """Remembers the last response of each lane of one connection. `latest` is a bounded cache for all connections.
+    """Remembers the last response in each lane of one connection. `latest` is a bounded cache for all connections.
 
-    What it remembers counts against the budget for all bodies.
+    The remembered conversations count against the budget for all bodies.
     """
 
     def __init__(self, latest: BoundedCache[LaneKey, RememberedResponse], connection: int, exchange: Exchange) -> None:
@@ -120,11 +120,11 @@ class _Memory:
         self._exchange = exchange
 
     def put(self, stream_id: str | None, response_id: str, context: Context) -> None:
-        """Remember a response. If the budget is exceeded, forget it: a client then sends the whole conversation."""
+        """Remember a response. If that exceeds the budget, drop it: the client then has to send all items again."""
         before = self._latest.weight
         self._latest.put((self._connection, stream_id), (response_id, context), context.size)
         if not self._exchange.keep(self._latest.weight - before):
-            log.warning("%s is not remembered: the conversations in use take up too much memory", response_id)
+            log.warning("could not remember %s: the conversations in use take up too much memory", response_id)
             self._latest.pop((self._connection, stream_id))
             self._exchange.keep(self._latest.weight - before)
 
@@ -149,7 +149,7 @@ class _Lane:
 
 
 class _Session:
-    """Answers the requests of one connection."""
+    """Answers the requests on one connection."""
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ class _Session:
         return lane
 
     async def _work(self, lane: _Lane) -> None:
-        """Answer the waiting requests of a lane, one after another."""
+        """Answer the waiting requests in a lane, one after another."""
         try:
             while lane.waiting:
                 message = lane.waiting.popleft()
@@ -262,7 +262,7 @@ class _Session:
             if await self._create(creation, sender) and writer.response:
                 self._remember(lane, creation, writer)
         except Exception:
-            # A bug: the client gets an error it can parse, the log the traceback.
+            # A bug: send the client an error that it can parse, and log the traceback.
             log.exception("a response on a WebSocket failed")
             await sender.fail(INTERNAL_ERROR.failed())
         finally:
@@ -270,7 +270,7 @@ class _Session:
             self._exchange.release(creation.context.size)
 
     async def _prepared(self, message: bytes, contexts: Mapping[str, Context]) -> Creation:
-        """Return the request with its history, which counts against the budget for all bodies, like its body."""
+        """Prepare a request. Its history, like its body, counts against the budget for all bodies."""
         creation = await self._creator.prepare(self._owner, message, self._profile, contexts)
         try:
             self._exchange.reserve(creation.context.size)
@@ -299,7 +299,7 @@ class _Session:
                 async for batch in leg:
                     last = batch[-1] if batch else last
                     if isinstance(last, Finished):
-                        sender.list_dropped(leg.dropped)  # there is no header for it
+                        sender.list_dropped(leg.dropped)  # WebSocket messages have no header for it
                     await (sender.fail(last, batch) if isinstance(last, Failed) else sender.send(batch))
         except asyncio.CancelledError:
             sender.stop_keep_alives()
@@ -326,13 +326,13 @@ class _Sender:
         self._writer = writer
         self._has_begun = False
         self._sent = 0
-        """The number of times that events were sent."""
+        """How many times events have been sent."""
         self._timer: asyncio.TimerHandle | None = None
         self._order = asyncio.Lock()
         """Held while events are sent, because two tasks may send events and the order must be preserved."""
 
     def list_dropped(self, dropped: Sequence[str]) -> None:
-        """List content that could not be translated in the response. Call this before its last batch is sent."""
+        """Make the response list the content that could not be translated. Call this before its last batch is sent."""
         self._writer.dropped = dropped
 
     async def send(self, batch: Batch) -> None:
@@ -352,7 +352,7 @@ class _Sender:
     def start_keep_alives(self, interval: float, tasks: asyncio.TaskGroup) -> None:
         """Send the response's state after each `interval` seconds without an event; otherwise some clients give up.
 
-        A timer is used because most responses end before a task would have anything to do.
+        This uses a timer instead of a task, because most responses end before the first keep-alive is due.
         """
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(interval, self._check, interval, tasks, self._sent)

@@ -1,4 +1,4 @@
-"""Origins of upstreams, proxies from the environment, and dialling a connection directly or through a proxy."""
+"""Upstream origins, proxies from the environment, and dialling a connection directly or through a proxy."""
 
 import asyncio
 import base64

@@ -2,7 +2,7 @@
 
 A response has two sides. The connection feeds it (`begin`, `chunks`, `finish`, `fail`), and one reader consumes it
 (`take`, `chunk`, `read`, `close`). A single future is enough to synchronise them. Data is decompressed only when it is
-read, in parts of bounded size, so that a decompression bomb cannot fill the memory.
+read, in parts of bounded size, so that a decompression bomb cannot exhaust memory.
 """
 
 import asyncio

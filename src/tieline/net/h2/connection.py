@@ -36,7 +36,7 @@ from tieline.net.h2.stream import SLACK, Http2Stream
 from tieline.net.h2.writer import Http2Writer
 
 DEFAULT_WINDOW = 65535
-"""The initial connection window of HTTP/2, in bytes. SETTINGS frames cannot change it."""
+"""HTTP/2's initial connection window, in bytes. SETTINGS frames cannot change it."""
 
 MAX_HEADER_BYTES = 64 * 1024
 
@@ -305,7 +305,7 @@ class Http2ClientConnection(asyncio.Protocol):
                     self._writer.pump()
                     self._on_room()
                 case ResponseReceived() | TrailersReceived() | StreamEnded() | StreamReset():
-                    # Events of a stream that is already closed are ignored.
+                    # Ignore events for a stream that is already closed.
                     stream = self._streams.get(event.stream_id)
                     if stream is not None:
                         self._receive_for(stream, event)
@@ -350,7 +350,7 @@ class Http2ClientConnection(asyncio.Protocol):
 
     def _reset(self, stream: Http2Stream, code: ErrorCodes) -> None:
         if self.is_alive:
-            # Done first, because a stream that takes its place must not precede the reset on the wire.
+            # Do this first: `_forget` makes room for a new stream, whose head must not precede the reset on the wire.
             self._h2.reset_stream(stream.number, code)
             self._writer.flush_soon()
         self._forget(stream)

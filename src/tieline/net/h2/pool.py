@@ -133,7 +133,7 @@ class Http2Pool:
             )
         except PipeError as error:
             failure = self._explained(error)
-        except Exception as error:  # noqa: BLE001 - such as an invalid host name or unreadable root certificates
+        except Exception as error:  # noqa: BLE001 - for example, an invalid host name or unreadable root certificates
             failure = PipeError("connect", "refused", f"{self._where} cannot be dialled: {error}", sent=False)
         finally:
             self._dialling -= 1
@@ -182,7 +182,7 @@ class Http2Pool:
 
 
 def closed_error(where: str) -> PipeError:
-    """Return the error for a request that was made after the HTTP client was closed."""
+    """Return the error for a request that was made after the HTTP/2 client was closed."""
     return PipeError("connect", "busy", f"{where} was not contacted: the HTTP/2 client is closed", sent=False)
 
 

@@ -1,7 +1,7 @@
-"""Runs a program on the console of this process (Windows). On other systems, see `foreground.py`.
+"""Runs a program on this process's console (Windows). For other systems, see `foreground.py`.
 
-The program shares the console and its input, and receives Ctrl-C like this process, which ignores it meanwhile. The
-program and all processes that it started end with this process, because they belong to a job object.
+The program and this process share the console and its input. Both receive Ctrl-C, which this process ignores while the
+program runs. The program and all processes that it started end with this process, because they belong to a job object.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ async def run_on_console(
 ) -> Exit:
     """Run a program until it exits. `argv[0]` is its path. Raise OSError if it cannot be started.
 
-    `api` and `popen` are the functions of the system.
+    `api` and `popen` provide the system functions; tests replace them.
     """
     api = api or JobApi()
     before = signal.signal(signal.SIGINT, lambda *_: None)
@@ -31,7 +31,7 @@ async def run_on_console(
             await ended.wait()
         finally:
             stop()
-            api.close(job)  # ends what is left
+            api.close(job)  # ends the processes that are left
         return Exit.of(started.wait())
     finally:
         signal.signal(signal.SIGINT, before)

@@ -1,8 +1,9 @@
-"""Runs a program on the terminal of this process, as a shell runs a job.
+"""Runs a program on this process's terminal, as a shell runs a foreground job.
 
-The program has a process group of its own, which gets the terminal: Ctrl-C, Ctrl-Z and changes of the window size reach
-the program and not this process. If standard input or output is not the terminal, the group gets it only when it uses
-it, because another program in the pipeline may do so. Until then, this process passes the signals on.
+The program has a process group of its own, which is moved to the terminal's foreground: Ctrl-C, Ctrl-Z and changes of
+the window size reach the program and not this process. If standard input or output is not a terminal, the group is
+moved to the foreground only when it uses the terminal, because another program in the pipeline may need it. Until then,
+this process passes the terminal's signals on.
 
 When this process is asked to stop, it stops the program first. When it is killed, a watchdog ends the program.
 """
@@ -22,13 +23,13 @@ from tieline.net.process.exits import Exit
 from tieline.net.process.watchdog import Watchdog
 
 STOP_TIMEOUT = 3.0
-"""Seconds that the program has to exit after this process was asked to stop. After that it is killed."""
+"""Seconds that the program has to exit after this process was asked to stop. After that, the program is killed."""
 
 _PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
-"""Signals of the terminal. This process receives them only if the program does not have the terminal."""
+"""Signals from the terminal. This process receives them only while the program is not in the foreground."""
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _NEEDS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
-"""The system stops a program with one of these if it uses the terminal without having it."""
+"""The system stops a program with one of these signals if it uses the terminal from the background."""
 
 
 async def run_in_foreground(argv: Sequence[str], env: Mapping[str, str]) -> Exit:
@@ -54,7 +55,7 @@ class _Job:
 
     @contextlib.contextmanager
     def signals(self) -> Iterator[None]:
-        """Handle the signals of this process. The handlers are not inherited by the program."""
+        """Handle signals to this process. The program does not inherit the handlers."""
         for number in _PASSED_ON:
             self._loop.add_signal_handler(number, self._send, number)
         for number in _ENDING:
@@ -73,11 +74,11 @@ class _Job:
             self._group = popen.pid
             watchdog.guard(self._group)
             self._terminal.give_to(self._group)
-            self._send(signal.SIGCONT)  # in case it used the terminal before it had it
+            self._send(signal.SIGCONT)  # in case it was stopped for using the terminal too early
             threading.Thread(target=self._wait, args=[popen], daemon=True).start()
             await self._end()
             if self._ending is not None:
-                self._send(signal.SIGKILL)  # what the program has left behind
+                self._send(signal.SIGKILL)  # ends what the program has left behind
                 return Exit(signal=self._ending)
             return Exit.of(self._ended.result())
         finally:
@@ -85,7 +86,7 @@ class _Job:
             await exits.reaped(watchdog.process)
 
     async def _end(self) -> None:
-        """Wait for the end of the program, and take the terminal back. Kill the program if this is cancelled."""
+        """Wait for the program to end, and take the terminal back. Kill the program if this call is cancelled."""
         try:
             await asyncio.wait([self._ended])
         finally:
@@ -111,7 +112,10 @@ class _Job:
             self._ended.set_result(returncode)
 
     def _suspended(self, number: int) -> None:
-        """Stop this process as well, so that the shell continues. Resume the program when the user resumes this job."""
+        """Give the terminal to a program that was stopped because it needs it. Otherwise, stop this process as well.
+
+        The shell then takes over. The program is resumed when the user resumes this job.
+        """
         if number in _NEEDS_TERMINAL and self._terminal.is_ours():
             self._terminal.give_to(self._group, always=True)
         else:
@@ -121,7 +125,7 @@ class _Job:
         self._send(signal.SIGCONT)
 
     def _stop(self, number: signal.Signals) -> None:
-        """Ask the program to exit. Kill it if it does not do so in time, or when it is asked a second time."""
+        """Ask the program to exit. Kill it if it does not do so in time, or if this process is signalled again."""
         if self._ending is not None:
             self._send(signal.SIGKILL)
             return
@@ -137,7 +141,7 @@ class _Job:
 
 
 class _Terminal:
-    """The terminal of this process. All methods do nothing if there is none, or if it belongs to another job."""
+    """This process's terminal. All methods do nothing if there is none, or if another job has it."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
@@ -156,17 +160,17 @@ class _Terminal:
             return False
 
     def give_to(self, group: int, *, always: bool = False) -> None:
-        """Move a process group to the foreground, with the terminal modes that it had when the terminal was taken back.
+        """Move a process group to the foreground, and restore the terminal modes that it had when it was last there.
 
-        Do nothing unless this process is in the foreground itself. Unless `always`, do so only if standard input and
-        output are a terminal.
+        Do nothing if this process is not in the foreground itself or, unless `always` is true, if standard input or
+        output is not a terminal.
         """
         if (self._is_interactive or always) and self.is_ours():
             self._set_modes(self._job_modes)
             self._is_given = self._move_to_foreground(group)
 
     def take_back(self) -> None:
-        """Move this process to the foreground again, if it has given the terminal away, and restore its modes."""
+        """If the terminal was given away, move this process to the foreground again and restore its terminal modes."""
         if self._is_given:
             self._is_given = False
             self._job_modes = _modes(self._descriptor)
@@ -181,7 +185,7 @@ class _Terminal:
     def _move_to_foreground(self, group: int) -> bool:
         if self._descriptor is None:
             return False
-        # The system stops a background process that does this, unless it blocks the signal.
+        # The system stops a background process that does this with SIGTTOU, unless the signal is blocked.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
         try:
             os.tcsetpgrp(self._descriptor, group)

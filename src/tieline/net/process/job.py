@@ -1,7 +1,7 @@
 """A program and all its descendants as a job object (Windows).
 
-The system ends all processes of a job when its last handle is closed, so they end with the gateway, however it ends. A
-program joins its job before it runs, because a process started earlier would not belong to the job.
+Windows ends all processes in a job when the last handle to the job is closed, so they end with the gateway, however it
+ends. A program is added to its job before it runs; otherwise processes that it starts first would not be in the job.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ _CREATE_NEW_PROCESS_GROUP = 0x00000200
 _KILL_ON_CLOSE = 0x2000
 _EXTENDED_LIMITS = 9
 _BREAK_EVENT = 1
-"""The number of CTRL_BREAK_EVENT, which the module `signal` has on Windows only."""
+"""The number of CTRL_BREAK_EVENT, which the module `signal` defines on Windows only."""
 
 Popen = Callable[..., "subprocess.Popen[bytes]"]
 
@@ -56,7 +56,7 @@ class ExtendedLimits(ctypes.Structure):
 
 
 class JobApi:
-    """The functions of Windows for job objects. They take handles as integers, and raise OSError if they fail."""
+    """The Windows functions for job objects. They take handles as integers, and raise OSError if they fail."""
 
     def __init__(self) -> None:
         self._kernel = ctypes.WinDLL("kernel32", use_last_error=True)  # type: ignore[attr-defined]  # Windows only
@@ -64,7 +64,7 @@ class JobApi:
         self._native = ctypes.WinDLL("ntdll")  # type: ignore[attr-defined]  # Windows only
 
     def create(self) -> int:
-        """Return a new job, whose processes end when it is closed."""
+        """Return a new job, whose processes end when the job is closed."""
         job = int(self._kernel.CreateJobObjectW(None, None) or 0)
         self._check(job)
         limits = ExtendedLimits()
@@ -78,12 +78,12 @@ class JobApi:
         self._check(self._kernel.AssignProcessToJobObject(_handle(job), _handle(process)))
 
     def resume(self, process: int) -> None:
-        """Let a process run that was started suspended."""
+        """Resume a process that was started suspended."""
         if self._native.NtResumeProcess(_handle(process)) < 0:
             raise OSError("a suspended process cannot be resumed")
 
     def terminate(self, job: int) -> None:
-        """End all processes of a job at once."""
+        """End all processes in a job at once."""
         self._kernel.TerminateJobObject(_handle(job), ctypes.c_uint32(KILLED))
 
     def close(self, job: int) -> None:
@@ -117,10 +117,10 @@ class ProcessJob:
     ) -> "ProcessJob":
         """Start a program in the directory `cwd`. Raise OSError or ValueError if that fails.
 
-        `api` and `popen` are the functions of the system.
+        `api` and `popen` provide the system functions; tests replace them.
         """
         api = api or JobApi()
-        # The system would search the PATH of the gateway, and would not find scripts such as `npx.cmd`.
+        # Windows itself would search the gateway's PATH, and would not find scripts such as `npx.cmd`.
         program = find_program(argv[0], env)
         if program is None:
             raise FileNotFoundError(f"{argv[0]} was not found")
@@ -139,12 +139,12 @@ class ProcessJob:
 
     def terminate(self) -> None:
         """Ask the program to end, as Ctrl-Break does in a console."""
-        # The process has ended, or it has no console.
+        # An error means that the process has ended or has no console.
         with suppress(OSError):
             self.popen.send_signal(_BREAK_EVENT)
 
     def kill(self) -> None:
-        """End all processes of the job."""
+        """End all processes in the job."""
         if self._job:
             self._api.terminate(self._job)
 
@@ -198,7 +198,7 @@ def _handle(number: int) -> ctypes.c_void_p:
 
 
 def _asyncio_popen() -> Any:
-    """Return the class of processes whose pipes work with asyncio on Windows."""
+    """Return the Popen class whose pipes work with asyncio on Windows."""
     from asyncio import windows_utils  # noqa: PLC0415 - can be imported on Windows only
 
     return windows_utils.Popen  # type: ignore[attr-defined]  # exists on Windows only

@@ -9,8 +9,9 @@ Guarantees about the end of a program:
 - When the program exits by itself, the processes it leaves behind receive SIGTERM, and SIGKILL half a second later.
 - When the gateway is killed, even by SIGKILL, all processes are ended within about a second.
 - On Linux these guarantees cover all descendants, even outside the process group or session (see `tree.py`).
-  On Windows they cover all descendants as well, but SIGTERM is Ctrl-Break, and SIGKILL is the end of a job object (see
-  `job.py`). Elsewhere they cover the process group only (see `watchdog.py`).
+  On Windows they cover all descendants as well, but Ctrl-Break replaces SIGTERM, and the termination of a job object
+  replaces SIGKILL; processes that a program leaves behind are terminated at once (see `job.py`). Elsewhere they cover
+  the process group only (see `watchdog.py`).
 - Once the program itself has exited, its output ends, even if another process still holds the pipe.
 """
 
@@ -145,7 +146,7 @@ class Process:
             raise ProcessError("ended", f"{self._name} accepts no more input{ending}")
 
     def close_input(self) -> None:
-        """Close the program's standard input, so that it reads the end of a file there."""
+        """Close the program's standard input, so that the program reads end-of-file."""
         self._stdin.close()
 
     async def chunk(self) -> bytes:

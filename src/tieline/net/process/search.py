@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 
 ENDINGS = ".COM;.EXE;.BAT;.CMD"
-"""The endings of programs on Windows, unless the variable PATHEXT names others."""
+"""The file extensions of programs on Windows, unless the variable PATHEXT lists others."""
 
 
 def find_program(name: str, env: Mapping[str, str]) -> str | None:
     """Return the path of a program on the PATH of `env`, or None if there is none.
 
-    On Windows, `shutil.which` would look in the working directory first, whose programs may come from someone else.
+    On Windows, `shutil.which` is not used: it looks in the working directory first, whose programs may come from
+    someone else.
     """
     path = env.get("PATH", "")
     if sys.platform != "win32":
@@ -26,7 +27,7 @@ def find_program(name: str, env: Mapping[str, str]) -> str | None:
 
 
 def _names(name: str, endings: str) -> Iterator[str]:
-    """Yield the names of files that run as `name`. A file without an ending is a script for another system."""
+    """Yield the names of files that Windows runs as `name`. A file without an extension is for another system."""
     known = [ending.lower() for ending in endings.split(";") if ending]
     if PurePath(name).suffix.lower() in known:
         yield name

@@ -123,7 +123,7 @@ class ProcessTree:
         self._lifeline.close()
 
     def _send(self, request: bytes) -> None:
-        # The warden may have exited.
+        # Sending fails if the warden has exited.
         with contextlib.suppress(OSError):
             self._lifeline.send(request)
 

@@ -125,7 +125,7 @@ class Warden:
                 signal.signal(number, signal.SIG_DFL)
             if self.lifeline == 0:
                 os.dup2(nothing, 0)
-            os.execvpe(command[0], command, environment)  # noqa: S606 - runs the command of the caller
+            os.execvpe(command[0], command, environment)  # noqa: S606 - runs the caller's command
         except OSError as error:
             os.write(failing, b"error %d\n" % (error.errno or 0))
         finally:

@@ -93,7 +93,7 @@ class ProcessGroup:
         exits.reap_now(self._watchdog.process)
 
     def _signal(self, number: int) -> None:
-        # No process is left, or on some systems only zombies.
+        # These errors mean that no process is left or, on some systems, only zombies.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 

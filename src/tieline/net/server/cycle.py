@@ -61,7 +61,7 @@ class CycleConnection(Protocol):
         """Wait until the write buffer has room again or the connection is lost."""
 
     def on_response_complete(self, cycle: "RequestCycle") -> None:
-        """Continue with the next request of the connection."""
+        """Continue with the next request on the connection."""
 
     def on_response_failed(self, cycle: "RequestCycle") -> None:
         """Close the connection. If nothing was written yet, first send a response with status 500."""
@@ -268,8 +268,8 @@ class RequestCycle:
     async def accept(self, headers: Headers, max_size: int, hold: Callable[[int], bool]) -> "WebSocket":
         """Complete a WebSocket handshake, which must be valid. `headers` are added to the response.
 
-        `max_size` is the maximum size of a message in bytes. Whenever the number of bytes that wait for the application
-        changes, `hold` is called with the difference. It returns False if too many bytes wait.
+        `max_size` is the maximum size of a message in bytes. Whenever the number of bytes waiting for the application
+        changes, `hold` is called with the difference. It returns False if too many bytes are waiting.
         """
         if self._start is not None or not self.is_upgrade:
             raise RuntimeError("`accept` is out of order")

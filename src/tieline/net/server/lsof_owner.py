@@ -1,4 +1,4 @@
-"""Determines whether a TCP connection on this machine comes from this user, with the program `lsof` (macOS).
+"""Determines with the program `lsof` whether a TCP connection on this machine comes from this user (macOS).
 
 `lsof` is part of macOS. It lists the sockets of this user's processes, but not those of other users. It takes some tens
 of milliseconds, once per connection.
@@ -12,7 +12,7 @@ from asyncio.subprocess import DEVNULL, PIPE
 Address = tuple[str, int]
 
 PLACES = "/usr/sbin:/usr/bin"
-"""Folders of the system that may contain the program. The PATH of the user is not searched."""
+"""System folders that may contain the program. The user's PATH is not searched."""
 TIMEOUT = 10.0
 """Seconds after which a lookup is given up."""
 MAX_PROCESSES = 4
@@ -20,7 +20,7 @@ MAX_OUTPUT = 1 << 20
 
 
 class LsofLookup:
-    """Finds connections of the user `uid`, who must be the user that runs this process."""
+    """Recognises connections from the user `uid`, who must be the user that runs this process."""
 
     def __init__(self, uid: int, program: str | None = None) -> None:
         self._uid = uid
@@ -36,7 +36,7 @@ class LsofLookup:
 
     async def _run(self, port: int) -> bytes:
         """Return the list of this user's connections with this port at either end."""
-        # -n and -P: no names for addresses and ports; -a: all conditions must hold; -w: no warnings; -Fn: for programs.
+        # -nP: numeric addresses and ports; -w: no warnings; -a: all conditions must hold; -Fn: machine-readable names.
         arguments = ("-nPwa", "-u", str(self._uid), f"-iTCP:{port}", "-Fn")
         try:
             process = await asyncio.create_subprocess_exec(

@@ -41,7 +41,7 @@ MAX_BUFFER = 64 * 1024
 MAX_CHUNKS = 1024
 """Maximum number of parts of a body that may wait before reading is paused. Even a short part takes memory."""
 MAX_PIPELINED = 64
-"""Maximum number of requests of a connection that wait for earlier responses. Further requests are refused."""
+"""Maximum number of requests on a connection that may wait for earlier responses. Further requests are refused."""
 MAX_DISCARD = 64 * 1024 * 1024
 """Maximum number of bytes of a body that are read and dropped after the response is complete."""
 
@@ -142,7 +142,7 @@ class HttpServerProtocol(ClientConnection):
         self.server = _address(transport.get_extra_info("sockname"))
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Tell all requests of the connection that the client has disconnected."""
+        """Tell all requests on the connection that the client has disconnected."""
         self.state.connections.discard(self)
         for cycle in (self._current, self._incoming, *self._pipelined):
             if cycle is not None:
@@ -270,7 +270,7 @@ class HttpServerProtocol(ClientConnection):
             self.resume_reading()
 
     def on_response_complete(self, cycle: RequestCycle) -> None:
-        """Continue with the next request of the connection."""
+        """Continue with the next request on the connection."""
         self.state.total_requests += 1
         self._current = None
         self._waiting_since = self.loop.time()
@@ -336,7 +336,7 @@ class HttpServerProtocol(ClientConnection):
 
     def _queue(self, cycle: RequestCycle) -> None:
         if len(self._pipelined) >= MAX_PIPELINED:
-            # HTTP lets a server close after any of the pipelined requests; the client sends the others again.
+            # HTTP lets a server close the connection after any pipelined request; the client sends the others again.
             self._pipelined[-1].keep_alive = False
             raise RefusedRequest(503, "Too many requests wait on one connection.")
         self._pipelined.append(cycle)

@@ -39,7 +39,7 @@ _UID, _INODE = 7, 9
 
 
 def owner_lookup() -> tuple[OwnerLookup, tuple[int, ...]] | None:
-    """Return the lookup for this system, and the uids of this user and root. Return None if there is no lookup."""
+    """Return the lookup for this system and the uids to accept (this user's and, on Linux, root's), or None."""
     if sys.platform == "linux":
         return owner_of, (0, os.geteuid())
     if sys.platform == "darwin":

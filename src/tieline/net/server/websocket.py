@@ -104,7 +104,7 @@ class WebSocket:
         """Whether reading is paused until `_continue` is called."""
         self._must_write = False
         """Whether replies to pings have filled the write buffer. If so, nothing more is parsed until it has room."""
-        # Times of the event loop, for the timeouts.
+        # Event-loop times, for the timeouts.
         self._heard_at = self._message_at = self._paused_at = self._closed_at = self._loop.time()
         self._is_pinged = False
 
@@ -116,10 +116,9 @@ class WebSocket:
         return self._protocol.state is State.OPEN
 
     async def receive(self) -> bytes | None:
-        """Return the next message as UTF-8 text, or None if there will be no more.
+        """Return the next message as UTF-8 text, or None if the client has disconnected or the gateway is stopping.
 
-        There are no more messages when the client has left or the gateway is being stopped. In the latter case
-        `is_open` is still true, and messages can be sent until the application returns.
+        If the gateway is stopping, `is_open` is still true, and messages can be sent until the application returns.
         """
         while self.is_open and not self._is_stopping:
             if self._messages:
@@ -273,7 +272,7 @@ class WebSocket:
         if not self._is_paused or self._connection.is_closing or self._is_blocked():
             return
         self._is_paused = False
-        self._heard_at = self._loop.time()  # a reply to a ping may be in what is read now
+        self._heard_at = self._loop.time()  # a reply to a ping may be among the data that is read next
         self._parse()
         if not self._is_paused and not self._connection.is_closing:
             self._connection.resume_reading()
@@ -283,7 +282,7 @@ class WebSocket:
         if opcode is CLOSE:
             self._drop_messages()
         elif self._is_stopping or not self.is_open:
-            pass  # nothing takes it
+            pass  # the application takes no more messages
         elif opcode is BINARY:
             self._fail(CloseCode.UNSUPPORTED_DATA, "Only text messages are accepted.")
         elif opcode is TEXT and frame.fin:
@@ -347,7 +346,7 @@ class WebSocket:
             if self._protocol.close_rcvd is None:
                 self._connection.half_close()
             else:
-                self._connection.close()  # the client sends nothing more that a reset could answer
+                self._connection.close()  # the client sends nothing more, so this causes no reset
 
 
 def _frames(texts: Sequence[bytes]) -> Iterator[bytes]:

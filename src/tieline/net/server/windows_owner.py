@@ -1,7 +1,7 @@
 """Determines whether a TCP connection on this machine comes from the user that runs the gateway (Windows).
 
-Windows lists the connections of all users with the ids of their processes. A process that this user may not examine
-counts as another user's.
+Windows lists all users' connections with the ids of the processes that own them. A process that this user may not
+examine is assumed to belong to another user.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ Address = tuple[str, int]
 
 THIS_USER = 1
 OTHER_USER = 2
-"""Windows has no numeric user ids: these two stand for this user and all others."""
+"""Windows has no numeric user ids; these two numbers stand for this user and for any other user."""
 
 _ALL_WITH_PROCESS = 5
 _ERROR_INSUFFICIENT_BUFFER = 122
@@ -49,7 +49,7 @@ def _owner(client: Address, server: Address) -> int | None:
 
 
 def find_process(table: bytes, client: Address, server: Address) -> int | None:
-    """Return the id of the process that has the client's end of a connection, or None if it is not in the table.
+    """Return the id of the process that owns the client's end of a connection, or None if there is none in the table.
 
     `table` is a table of connections in the format of `GetExtendedTcpTable`. Raise OSError if an address is not valid.
     """
@@ -60,7 +60,7 @@ def find_process(table: bytes, client: Address, server: Address) -> int | None:
     end = _COUNT.size + _COUNT.unpack_from(table)[0] * row.size
     for found in row.iter_unpack(table[_COUNT.size : end]):
         if found[:4] == (local, near, remote, far):
-            return int(found[4]) or None  # no process has closed connections
+            return int(found[4]) or None  # 0: the connection is closed and belongs to no process
     return None
 
 
@@ -88,7 +88,7 @@ def _table(family: int) -> bytes:
 
 
 def _user(process: int) -> bytes:
-    """Return the security identifier of a process's user. Raise PermissionError if it must not be examined."""
+    """Return the security identifier of a process's user. Raise PermissionError if the process may not be examined."""
     kernel, security = _library("kernel32"), _library("advapi32")
     kernel.OpenProcess.restype = ctypes.c_void_p
     handle = kernel.OpenProcess(ctypes.c_ulong(_QUERY_PROCESS), False, ctypes.c_ulong(process))
