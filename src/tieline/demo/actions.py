@@ -16,8 +16,8 @@ class Action(Value):
     """One action that the user requests.
 
     `pattern` is the text to search for, or to replace with `new`. `content` is the text to write; the text of the file
-    to edit, if it is known; or the steps of a plan. If the user names a tool, it is `tool`, and `words` is the text
-    from which its arguments are taken.
+    to edit, if it is known; or the steps of a plan. `tool` is the tool that the user names, if any, and `words`
+    the text from which its arguments are taken.
     """
 
     kind: ActionKind
@@ -85,7 +85,7 @@ _FORMS: tuple[tuple[ActionKind, str], ...] = (
         rf"(?P<sure>list|show|display|what)(?: me)?(?: all)?(?: the| my)?{_FILES}(?: are)?(?: there| here)?"
         rf"{_IN}?(?: director(?:y|ies)| folder)?",
     ),
-    # "what's in this folder", from which `_AFTERTHOUGHT` has removed the last words.
+    # Matches "what's in this folder" after `_AFTERTHOUGHT` has removed the last words.
     ("list", r"(?P<sure>what(?:'s| is)(?: here| there)?)"),
     ("list", rf"(?P<sure>ls|dir)(?: {_PATH})?"),
     ("list", rf"list(?: the)?(?P<file> directory| folder)? {_PATH}"),
@@ -173,7 +173,7 @@ def repeat_action(before: Action, clause: str) -> Action | None:
 def find_tool(name: str, tools: Sequence[str]) -> str | None:
     """Return the tool with this name.
 
-    If there is none, compare the names without regard to case and to the prefix of the tool's server.
+    If there is none, compare the names again, ignoring case and server prefixes.
     """
     wanted = name.lower()
     exact = (tool for tool in tools if tool == name)
@@ -254,5 +254,5 @@ def _parse_topic(text: str, tools: Sequence[str]) -> Action | None:
 
 
 def _without_server(tool: str) -> str:
-    """Return the tool's name without the prefix of its server: `mcp__files__read` becomes `read`."""
+    """Return the tool's name without its server prefix: `mcp__files__read` becomes `read`."""
     return re.split(r"__|[.:/]", tool)[-1]

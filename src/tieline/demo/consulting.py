@@ -4,9 +4,9 @@ The user requests such a turn with a message like these:
 
     make a plan: read a.txt, then write hello to b.txt     a plan to review; if approved, its steps are carried out
     ask me: which tea? Assam, Sencha or Oolong             a question with options
-    ask me about the garden                                a question with a text as answer
+    ask me about the garden                                a question to be answered in free text
 
-Other clients' tools are not used for this, because the names and arguments differ too much.
+Similar tools of clients are not used for this, because their names and arguments differ too much.
 """
 
 import re
@@ -135,7 +135,10 @@ class _PlannedTurn:
         return next((outcome for outcome in reversed(group) if outcome.name != TODOS), group[-1] if group else None)
 
     def _todos(self, current: int, *, failed: bool = False) -> CallTool:
-        """Return the call that marks the steps before `current` as completed, and `current` as in progress."""
+        """Return the call that marks the steps before `current` as completed, and `current` as in progress.
+
+        If `failed` is true, `current` is marked as cancelled instead.
+        """
         items = []
         for number in range(len(self._actions)):
             status = "completed" if number < current else "pending"

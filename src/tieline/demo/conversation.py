@@ -1,7 +1,7 @@
 """The conversation as the demo model sees it: the user's last text, and the tool results after it.
 
 The user's last text is the last text that is neither a tool result nor a note added by the client, such as a system
-reminder or a description of the environment. A summary of an earlier part of the conversation counts as that part.
+reminder or a description of the environment. A summary of an earlier part of the conversation stands for that part.
 """
 
 import re
@@ -43,7 +43,7 @@ class DemoConversation(Value):
     """The user's last text, and the outcomes of the calls after it.
 
     Each item of `rounds` contains the outcomes of the calls in one assistant message. `images` and `files` are the
-    numbers of attachments of the user.
+    numbers of the user's attachments.
     """
 
     user_text: str = ""

@@ -116,7 +116,7 @@ class _Decision:
     def _match_plan(self) -> list[list[MatchedCall]]:
         """Return the tool calls for each requested step. Add actions without a suitable tool to `_missing`.
 
-        A patch can replace only whole lines. So the files that patches change are read in a step before them.
+        A patch can replace only whole lines, so the files to be patched are read in an earlier step.
         """
         steps: list[list[MatchedCall]] = []
         for actions in self._requested():
@@ -137,7 +137,7 @@ class _Decision:
         return match_tools(action, self._tools, self._conversation.directory)
 
     def _is_patched(self, action: Action) -> bool:
-        """Return whether an edit is made with a patch, and the client has a tool to read the file before."""
+        """Return whether an edit is made with a patch, and the client has a tool to read the file first."""
         if action.kind != "edit" or not self._match(Action(kind="read", path=action.path)):
             return False
         return any(is_patch(matched.call) for matched in self._match(action))
@@ -152,10 +152,7 @@ class _Decision:
         return project_summary.is_asked(self._user_text[:200])
 
     def _with_result(self, action: Action) -> Action:
-        """Return the action.
-
-        If its content is "it", as in `write it to b.txt`, replace that with the last tool result.
-        """
+        """Return the action, with content such as "it" (`write it to b.txt`) replaced by the last tool result."""
         outcomes = self._conversation.outcomes
         if action.kind == "write" and outcomes and _IT.fullmatch(action.content):
             return replace(action, content=bare(outcomes[-1].text))

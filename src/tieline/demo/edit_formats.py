@@ -1,4 +1,4 @@
-"""File changes written as text, for clients that have no tools and apply the edits in an answer.
+"""File changes written as text, for clients that have no tools and instead apply the edits in an answer.
 
 Such a client (for example aider) describes the format in its system prompt: whole files, SEARCH/REPLACE blocks, unified
 diffs, or plain instructions. Plain instructions are used in aider's architect mode: as the "architect", the
@@ -29,7 +29,7 @@ def find_format(text: str) -> Format | None:
 
 
 def find_file(path: str, texts: Iterable[str]) -> str | None:
-    """Return the content of a file from the first text that shows it as a line with its path and then a fenced block.
+    """Return the content of a file from the first text that shows it: a line with its path, then a fenced block.
 
     Return None if no text shows the file.
     """

@@ -1,4 +1,4 @@
-"""Calls of the tool `apply_patch`, with which Codex and similar clients change files."""
+"""Calls to `apply_patch`, the tool with which Codex and similar clients change files."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,13 +12,13 @@ from tieline.wire.shared.capabilities.schema import properties_of, types_of
 _NAME = "applypatch"
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _ARGUMENTS = ("input", "patch", "patchtext", "text")
-"""The names of the argument that contains the patch, if the tool is a function."""
+"""The possible names of the argument that contains the patch, if the tool is a function."""
 
 
 def patch_call(action: Action, tools: Sequence[ClientTool]) -> CallTool | None:
     """Return a call that makes a change to a file with a patch, or None if the client has no tool for that.
 
-    The tool takes the patch as raw text or, as a function, in an argument.
+    A freeform tool takes the patch as raw text, a function takes it in an argument.
     """
     patch = _patch(action)
     tool = next((tool for tool in tools if plain_name(tool.name) == _NAME), None)
@@ -49,7 +49,7 @@ def _patch(action: Action) -> str:
 
 
 def _changes(action: Action) -> Iterator[str]:
-    """Yield the changed lines. If the text of the file is not known, the pattern has to be a whole line of it."""
+    """Yield the changed lines. If the file's content is unknown, assume that the pattern is a whole line."""
     lines = [line for line in action.content.splitlines() if action.pattern in line]
     for old in lines or [action.pattern]:
         yield "@@"

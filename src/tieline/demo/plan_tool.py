@@ -1,4 +1,4 @@
-"""Calls of a tool with which a client shows a plan or a list of tasks, such as `update_plan` or `TodoWrite`."""
+"""Calls to a tool with which a client shows a plan or a list of tasks, such as `update_plan` or `TodoWrite`."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -90,7 +90,7 @@ class SchemaFiller:
     def value(self, schema: object, name: str = "", depth: int = 0) -> Any:
         """Return a small value that satisfies the schema.
 
-        `name` is the name of the property for which the value is made, `depth` its depth of nesting.
+        `name` is the name of the property for which the value is made, `depth` its nesting depth.
         """
         options = branches(resolve(schema, self.root), self.root)
         allows_null = any("null" in types_of(option) for option in options)

@@ -34,7 +34,7 @@ _PLAN = re.compile(
 
 
 def about_project() -> str:
-    """Return the answer to a question about the user's project if the client offers no tools."""
+    """Return the answer to a question about the user's project, for a client that offers no tools."""
     return f"I cannot see your project, because this request offers no tools. {TOOLS}"
 
 

@@ -1,6 +1,6 @@
 """Summaries of conversations: clients ask for one when a conversation has become too long, and continue from it.
 
-The demo model writes a summary that it can read again, so that it does not repeat calls that were made before.
+The demo model writes a summary that it can read again, so that it does not repeat calls that it has already made.
 """
 
 import re
@@ -20,7 +20,7 @@ _END = "This is the end of the summary."
 _WRITTEN = re.compile(rf"{_HEAD}(?P<request>\"[^\n]*\")\n{_TITLE}\n(?P<results>(?:- [^\n]*\n)*){_END}")
 _RESULT = re.compile(r"- `(?P<name>[^`\n]*)`: (?P<text>\"[^\n]*\")\n")
 _MAX_RESULT = 200
-"""Maximum length of the result of a call in a summary."""
+"""Maximum length of a call's result in a summary, in characters."""
 
 
 class Summary(NamedTuple):
@@ -33,7 +33,7 @@ class Summary(NamedTuple):
 
 
 def is_asked(text: str) -> bool:
-    """Return whether a message of the user asks for a summary of the conversation."""
+    """Return whether a message from the user asks for a summary of the conversation."""
     return _ASKED.search(text[:1000]) is not None and _WRITTEN.search(text) is None
 
 

@@ -39,7 +39,7 @@ def match_tools(action: Action, tools: Sequence[ClientTool], directory: str = ""
 
 
 def _file_call(action: Action, tools: Sequence[ClientTool], phrase: str, directory: str) -> CallTool | None:
-    """Return a call for an action on files: of a tool made for it, of a tool that applies patches, or of the shell."""
+    """Return a call for an action on files: to a tool made for it, to a tool that applies patches, or to the shell."""
     for capability, roles in _routes(action):
         call = patch_call(action, tools) if capability == "shell" else None
         call = call or _call(capability, roles, tools, FillHints("", phrase=phrase, directory=directory))
@@ -69,7 +69,7 @@ def describe(action: Action) -> str:
 def _routes(action: Action) -> Iterator[tuple[Capability, dict[Role, str]]]:
     """Yield the ways to perform an action, best first: usually a dedicated tool, then the shell.
 
-    A way consists of the capability that a tool must have, and the values for its parameters by their role.
+    A way consists of the capability that a tool must have, and the values for its parameters, by role (see `Role`).
     """
     path, where = shlex.quote(action.path), shlex.quote(action.path or ".")
     match action.kind:

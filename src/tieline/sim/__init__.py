@@ -1,5 +1,5 @@
 """Simulators of upstreams, for tests, demonstrations and bug reports without an account or a network.
 
-Each simulator is the server of one protocol and uses the codec of that protocol in `wire`. The gateway itself does not
+Each simulator is a server for one or more protocols and uses their codecs from `wire`. The gateway itself does not
 depend on the simulators.
 """

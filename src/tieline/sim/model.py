@@ -111,7 +111,7 @@ Script = Answer | Callable[[Received], Answer]
 
 
 class ModelServer:
-    """A scripted model API on a free port of this machine; use it as `async with ModelServer() as upstream`."""
+    """A scripted model API on a free local port; use it as `async with ModelServer() as upstream`."""
 
     def __init__(self) -> None:
         self.requests: list[Received] = []
@@ -199,7 +199,7 @@ class _Client:
         self._ahead = b""
 
     async def requests(self) -> AsyncIterator[Received]:
-        """Yield the requests of this connection until it ends."""
+        """Yield the requests on this connection until it ends."""
         while True:
             try:
                 head = self._ahead + await self._reader.readuntil(b"\r\n\r\n")

@@ -113,7 +113,7 @@ class _ArgumentCheck:
     def object(self, value: Mapping[str, Any], schema: Schema, at: str) -> dict[str, Any]:
         """Check an object and return its known members. A member that is null counts as missing.
 
-        `at` is put in front of the names of members in error messages.
+        `at` is the prefix for the names of members in error messages.
         """
         properties: Mapping[str, Schema] = schema["properties"]
         given = {name: item for name, item in value.items() if item is not None}

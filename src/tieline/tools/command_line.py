@@ -4,9 +4,9 @@
 these words, and None in every doubtful case (operators, expansions, redirections, assignments, comments, unfinished
 quotes). `loose_words` is the opposite: it returns every word that could be part of some command in the text.
 
-`command_risk` describes the worst risk in one sentence for the person who decides. This is a hint, not a barrier: it
-recognises common patterns, and a command can be written to avoid them. A command must never be allowed only because no
-risk was found.
+`command_risk` describes the worst risk in one sentence for the person who is asked for permission. This is a hint, not
+a barrier: it recognises common patterns, and a command can be written to avoid them. A command must never be allowed
+just because no risk was found.
 """
 
 import os.path
@@ -124,7 +124,7 @@ _SEPARATOR = re.compile(r"(\|\||&&|\|&|>\||[;&|\n`]|\$\(|<\(|\(|\))")
 _REDIRECTION = re.compile(
     r"(?:(?<![<>])(?:&>>?|\d?>>?\|?)\s*(?!&\d)|\s--output[=\s])(\"[^\"]*\"|'[^']*'|[^\s;&|<>()]+)"
 )
-"""Matches a redirection of output or the option `--output`, and captures the file name."""
+"""Matches an output redirection or the option `--output`, and captures the file name."""
 _PREFIX = re.compile(r"\A\s*(?:(?:env(?:\s+-\S+)*|\w+=\S*)\s+)+")
 _WRAPPERS = frozenset(
     ("builtin", "command", "env", "exec", "ionice", "nice", "nohup", "setsid", "stdbuf", "time", "timeout", "xargs")
@@ -141,7 +141,7 @@ _READERS = frozenset(("cat", "diff", "file", "grep", "head", "less", "ls", "rg",
 
 
 class _Step(NamedTuple):
-    """One program of a command line: the operator before it (`|`, `;`, …), its words, and its wrappers (`sudo`)."""
+    """One program in a command line: the operator before it (`|`, `;`, …), its words and its wrappers (`sudo`, …)."""
 
     before: str
     words: tuple[str, ...]
@@ -156,7 +156,7 @@ class _Step(NamedTuple):
         return self.words[1:]
 
     def has(self, letters: str, *names: str) -> bool:
-        """Return whether the program has any of these options.
+        """Return whether the program is called with any of these options.
 
         `letters` are short options, which can be combined (`-rf`); `names` are long options.
         """
@@ -194,7 +194,7 @@ def _steps(command: str) -> Iterator[_Step]:
             yield _Step(pieces[number - 1] if number else "", tuple(words), tuple(wrappers))
 
 
-# ── Checks, the worst first ──────────────────────────────────────────────────────────────────────
+# ── Checks, worst risk first ─────────────────────────────────────────────────────────────────────
 
 
 def _runs_download(step: _Step, before: Sequence[_Step]) -> str:

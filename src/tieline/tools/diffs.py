@@ -1,7 +1,7 @@
 """Shows changes to files as a unified diff, or as an excerpt of both versions. Both are computed in bounded time.
 
-Common lines at both ends are skipped first. If many lines remain, they are shown as one removed and one added block,
-because comparing them line by line could take minutes.
+Lines that both versions share at the beginning and at the end are skipped. If many lines remain, they are shown as one
+removed and one added block, because comparing them line by line could take minutes.
 """
 
 import difflib
@@ -15,7 +15,7 @@ CONTEXT = 3
 MAX_COMPARED = 2000
 MAX_WIDTH = 2000
 MAX_SHOWN = 32 << 10
-"""Maximum number of characters of each version in an excerpt."""
+"""Maximum number of characters from each version in an excerpt."""
 
 
 class _LineChange(NamedTuple):

@@ -1,7 +1,7 @@
 """The file tools: read_file, write_file, edit_file and list_directory.
 
-Output is limited to a size that a model can handle; output that was cut says how to read the remaining lines. Files are
-written atomically. Edits work on bytes, so that the unedited parts of a file do not change, whatever its encoding is.
+Output is limited to a size that a model can handle; truncated output says how to read the remaining lines. Files are
+written atomically. Edits work on bytes, so that the unedited parts of a file do not change, whatever its encoding.
 """
 
 import base64
@@ -20,11 +20,11 @@ from tieline.tools.workspace import MAX_FILE, DirectoryEntry, OpenFile, Workspac
 MAX_LINES = 2000
 MAX_WIDTH = 2000
 MAX_SHOWN = 200_000
-"""Maximum number of characters in one page of a file."""
+"""Maximum number of characters in a page, the part of a file that one call returns."""
 MAX_SCANNED = 64 << 20
 """Maximum number of bytes read to find the first line of a page."""
 MAX_COUNTED = 4 << 20
-"""Maximum number of bytes after a page in which lines are counted."""
+"""Maximum number of bytes after a page that are read to count the remaining lines."""
 MAX_IMAGE = 5 << 20
 MAX_PLACES = 10
 MAX_LISTED = 1000
@@ -226,7 +226,7 @@ class _Page:
         self.is_clean = True
 
     def fill(self, opened: OpenFile) -> None:
-        """Read the lines of the page. Read no more of the file than necessary."""
+        """Read the lines of the page. If little of the file follows, also count the lines after the page."""
         stream = opened.stream
         if not self.skip(stream):
             return

@@ -1,4 +1,4 @@
-r"""Path patterns, similar to those of .gitignore.
+r"""Path patterns, similar to those in .gitignore files.
 
 A pattern without a slash matches the last part of a path in any folder. A pattern with a slash matches the whole path
 from the root. `*` and `?` match within a part, `**` matches any number of parts including none, `[…]` matches one
@@ -6,7 +6,7 @@ character, `{a,b}` matches either alternative, and `\` escapes the next characte
 everything in it.
 
 Models supply patterns too, so matching must take bounded time: each part is a regular expression without backtracking,
-and the comparison of parts backtracks to the latest `**` only.
+and the comparison of parts backtracks only to the latest `**`.
 """
 
 import re
@@ -55,7 +55,7 @@ def is_exact(pattern: str) -> bool:
 
 
 class _BraceExpansion:
-    """Expands the braces of a tokenized pattern into alternatives without braces."""
+    """Expands the braces in a tokenized pattern into alternatives without braces."""
 
     def __init__(self, marks: list[str]) -> None:
         self.marks = marks
@@ -106,7 +106,7 @@ def _parts(marks: Sequence[str]) -> list[_Part]:
 
 
 def _part(marks: Sequence[str]) -> _Part:
-    """Compile one part of a pattern. Text after a star matches only at its first occurrence, without backtracking."""
+    """Compile one part of a pattern. Text between stars matches only at its first occurrence, without backtracking."""
     if len(marks) == 1 and len(marks[0]) > 1 and not marks[0].strip("*"):
         return _ANY_PARTS
     pieces: list[str] = [""]
@@ -139,7 +139,7 @@ def _character(mark: str) -> str:
 def _parts_match(wanted: Sequence[_Part], parts: Sequence[str]) -> bool:
     """Return whether the parts of a path match those of a pattern.
 
-    On a mismatch, the latest `**` is tried with one more part; earlier ones are not tried again.
+    On a mismatch, the latest `**` is extended by one part; earlier ones are not tried again.
     """
     at = place = 0
     back: tuple[int, int] | None = None

@@ -68,7 +68,7 @@ _KINDS = {
 class GuardedTools:
     """Provides the tools of each turn. Decides whether a call may run, by rules or by asking a person.
 
-    `note` is called when a rule decides without asking a person, unless it is a default rule.
+    `note` is called when a call is allowed or denied without asking a person, unless a default rule decided.
     """
 
     def __init__(self, box: WorkspaceToolbox, policy: Policy, *, note: DecisionListener = lambda _, __: None) -> None:
@@ -108,7 +108,7 @@ class GuardedTools:
         if preview.problem is not None:
             return ToolRefusal(preview.problem)
         always = {f"{ALWAYS.id}-{n}" if n > 1 else ALWAYS.id: rule for n, rule in enumerate(judgement.suggested, 1)}
-        # In a thread, because a large preview takes a while.
+        # In a thread, because preparing a large preview takes a while.
         permission = await asyncio.to_thread(_permission, preview, call.arguments, always)
         permitted = await host.human.permit(permission)
         if permitted.option in always:
@@ -122,7 +122,7 @@ class GuardedTools:
         return await asyncio.to_thread(self._judge, call)
 
     def report_decision(self, judgement: "Judgement") -> None:
-        """Report a decision that a rule made without asking a person, unless it is a default rule."""
+        """Report a decision that was made without asking a person, unless a default rule made it."""
         if judgement.verdict.rule not in DEFAULTS:
             self._note(judgement.subject, judgement.verdict)
 
@@ -131,7 +131,7 @@ class GuardedTools:
         try:
             await asyncio.to_thread(self.policy.remember, rule)
         except OSError as error:
-            log.warning("cannot save the grant `%s`, which applies only until the gateway stops: %s", rule, error)
+            log.warning("could not save the grant `%s`; it applies only until the gateway stops: %s", rule, error)
 
     async def revoke(self, rule_id: str) -> bool:
         """Revoke a grant and return whether it existed. Raise GatewayError if the change cannot be saved."""
@@ -297,7 +297,7 @@ class TurnTools:
         approved = "The plan is approved. Carry it out now; every tool is available."
         if not plan.todos:
             return _success(call, approved)
-        # The approved steps become the todo list, so that the page shows their progress.
+        # The approved steps become the todo list, so that the web page shows their progress.
         self._todos = TodoList(plan.todos)
         report(steps)
         return _success(call, f"{approved} Its steps are now your todo list: update their status with todo_write.")

@@ -1,9 +1,9 @@
 """Spells out characters that are invisible or change how the text around them is displayed.
 
-This is done in everything that a person has to approve. The affected characters are control and format characters
-(including those that set the writing direction), every blank character except the ordinary space, private and
-unassigned code points, and Unicode's default-ignorable code points, which include the variation selectors. Line feeds
-and tabs stay as they are.
+This is done for everything that a person has to approve. The affected characters are control and format characters
+(including those that set the writing direction), every blank character except the ordinary space, private-use
+and unassigned code points, and Unicode's default-ignorable code points, which include the variation selectors. Line
+feeds and tabs stay as they are.
 """
 
 import unicodedata

@@ -8,10 +8,10 @@ Grants are narrow: they cover a path, or a command in one folder, either with ex
 read-only arguments (see `read_only`). No grant covers changes to a protected file (see `protected`); a rule allows such
 changes only if it names the file or its folder.
 
-Paths are judged after resolving links. Commands are judged conservatively: a rule that allows a prefix matches only if
-a shell would run exactly one program; a rule that denies or asks matches if its words occur anywhere. Such a rule
-guards against mistakes, not against malice: a command can be written to avoid it. The reliable way to prevent a command
-is to have no rule that allows it.
+Paths are judged after their links are resolved. Commands are judged conservatively: a rule that allows a prefix matches
+only if a shell would run exactly one program; a rule that denies or asks matches if its words occur anywhere. Such a
+rule guards against mistakes, not against malice: a command can be written to avoid it. The reliable way to prevent a
+command is to have no rule that allows it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -61,7 +61,7 @@ class Subject(Value):
 
 DEFAULTS: tuple[Rule, ...] = (
     *(Rule(decision="allow", tool=name) for name in sorted(PATH_READERS)),
-    # The todo tools change no file, and the planning tools ask the user themselves.
+    # Allowed because the todo tools change no file, and the planning tools ask the user themselves.
     *(Rule(decision="allow", tool=name) for name in ("todo_read", "todo_write")),
     *(Rule(decision="allow", tool=name) for name in ("create_plan", "ask_question", "switch_mode")),
     Rule(decision="ask"),
@@ -282,14 +282,14 @@ def _covers(rule: Rule, subject: Subject) -> bool:
 
 
 def _is_bound(rule: Rule) -> bool:
-    """Return whether a grant for a command is limited to one folder. In others, the command could run other code."""
+    """Return whether a grant for a command is limited to one folder. Elsewhere, the command could run other code."""
     return rule.path is not None and is_exact(rule.path)
 
 
 def _may_repeat(command: str, folder: str) -> bool:
     """Return whether a grant may cover this command in this folder.
 
-    Either the command must be read-only, or the folder and all files that it names must be unprotected.
+    Either the command must be read-only, or the folder and all files that the command names must be unprotected.
     """
     words = simple_command(command)
     if words is not None and is_read_only(words):

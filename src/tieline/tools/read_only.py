@@ -1,9 +1,9 @@
 """Read-only commands: the few whose arguments can neither run a program nor write a file.
 
 A grant can cover such a command in one folder with any arguments. A grant for any other command covers only its
-exact text: most programs run or write something if a certain option is set, and a list of such options would never be
-complete. So this module lists the commands and options that are known to be harmless; a command with an unlisted option
-is not read-only. Paths in the arguments must be below the folder.
+exact text: most programs have some option that makes them run or write something, and a list of such options would
+never be complete. So this module lists the commands and options that are known to be harmless; a command with an
+unlisted option is not read-only. Paths in the arguments must be below the folder.
 """
 
 import re
@@ -64,7 +64,7 @@ _READ_ONLY: Mapping[tuple[str, ...], _AllowedOptions] = {
 _OUTSIDE = re.compile(r"\A[/~]|(?:\A|/)\.\.(?:/|\Z)|:[/~]|:(?:\.\./)")
 """Matches an argument with a path that leads out of the folder, even after a colon (`<commit>:<path>`)."""
 _EXPANDED = re.compile(r"[*?\[{]")
-"""Matches characters that a shell may expand to file names. A file may be named like an option (`--output=x`)."""
+"""Matches characters that a shell may expand to file names, and a file name can look like an option (`--output=x`)."""
 
 
 def read_only_prefix(words: Sequence[str]) -> tuple[str, ...] | None:

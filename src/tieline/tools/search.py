@@ -1,8 +1,8 @@
 """The search tools: search_files finds files by name, search_content finds lines by regular expression.
 
-Ripgrep, or `search_fallback` if ripgrep is not installed, only locates matches. It opens files by name, and during the
-search a name could be changed to lead to another file. So every reported file is opened again through the workspace,
-and the text shown is read from there. A line that differs from the reported one is not shown.
+Ripgrep, or `search_fallback` if ripgrep is not installed, only locates matches. It opens files by name, and a name
+could be changed during the search to lead to another file. So every reported file is opened again through the
+workspace, and the text shown is read from there. A line that differs from the reported one is not shown.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ MAX_SHOWN = 100_000
 MAX_READ = 256 << 20
 """Maximum total size in bytes of the files that are read to show matches."""
 MAX_FOUND = 8 << 20
-"""Maximum number of bytes that ripgrep may write. This is enough for thousands of lines, which it shortens."""
+"""Maximum number of bytes that ripgrep may write: enough for thousands of lines, because it shortens long ones."""
 MAX_FILE = "64M"
 MIN_VERSION = 13
 """The first version of ripgrep that supports all the options used here."""
@@ -109,7 +109,10 @@ SEARCH_CONTENT = ToolDefinition(
 
 
 def find_ripgrep(search_path: str) -> str | None:
-    """Return the path of ripgrep if the PATH `search_path` has a recent version, else None. Runs `rg --version`."""
+    """Return the path of ripgrep if a recent version is on `search_path` (a PATH), otherwise None.
+
+    Run `rg --version` to find out its version.
+    """
     folders = (folder for folder in search_path.split(os.pathsep) if folder.startswith("/"))
     found = shutil.which("rg", path=os.pathsep.join(folders))
     if found is None:

@@ -132,7 +132,7 @@ def _rule(line: str) -> _Rule | None:
 def _is_ignored(ignores: tuple[_Ignore, ...], path: str, name: str, *, is_folder: bool) -> bool:
     """Return whether .gitignore files exclude this path.
 
-    The innermost file with a matching rule decides, by the last rule that matches.
+    The innermost file with a matching rule decides, by its last matching rule.
     """
     for depth, rules in ignores:
         for rule in rules:

@@ -115,7 +115,7 @@ class RunningCommand(asyncio.SubprocessProtocol):
         limits: OutputLimits | None = None,
         listener: OutputListener | None = None,
     ) -> "RunningCommand":
-        """Start a command. `directory` is a file descriptor of its working directory and may be closed afterwards.
+        """Start a command. `directory` is a file descriptor for its working directory and may be closed afterwards.
 
         `listener` is called with the output as it arrives.
         """

@@ -83,12 +83,12 @@ class WorkspaceToolbox:
             return _result(call, str(error), is_error=True)
         except Exception:
             log.exception("tool %s failed", call.name)
-            report(Progress())  # the output reported so far does not show the failure
+            report(Progress())  # show the result instead of the output so far, which does not mention the failure
             return _result(call, f"{call.name} failed because of a bug in the gateway; see its log.", is_error=True)
         return _result(call, content)
 
     async def preview(self, call: ToolCall, place: str | None = None) -> CallPreview:
-        """Return a preview of a call for the person who decides. The call's path must resolve to `place`, if given."""
+        """Return a preview of a call for a person to approve. The call's path must resolve to `place`, if given."""
         return await asyncio.to_thread(call_preview.preview_call, self.workspace.pinned(place), call)
 
     async def _run(self, call: ToolCall, report: Report, workspace: Workspace) -> Content:

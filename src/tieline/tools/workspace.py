@@ -3,7 +3,7 @@
 Paths are resolved part by part: every directory is opened relative to its parent and never through a link, and `..`
 goes back to a directory that is already open. A link is read, and its target is resolved in the same way. So
 replacing a path between its check and its use gives no access to anything outside. (A hard link to a file outside
-counts as a file of the workspace, because its creator already had access to that file.)
+counts as a file in the workspace, because its creator already had access to that file.)
 
 Everything here blocks: call it in a thread.
 """
@@ -36,7 +36,7 @@ _PIECE = 1 << 20
 
 
 def _flags(*names: str) -> int:
-    """Return flags for `os.open`. A missing one is left out: without O_NOFOLLOW, there are no workspaces anyway."""
+    """Combine flags for `os.open`, without those that the system lacks. Without O_NOFOLLOW there are no workspaces."""
     return sum(getattr(os, name, 0) for name in names)
 
 
@@ -45,7 +45,7 @@ CAN_CONFINE = hasattr(os, "O_NOFOLLOW") and {os.open, os.stat, os.mkdir, os.unli
 
 _DIRECTORY = os.O_RDONLY | _flags("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC")
 _STEP = _DIRECTORY | getattr(os, "O_PATH", 0)
-"""Flags to open a directory in the middle of a path. Where the system supports it, no read permission is needed."""
+"""Flags to open a directory in the middle of a path. Where the system has O_PATH, no read permission is needed."""
 _READ = os.O_RDONLY | _flags("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _flags("O_NOFOLLOW", "O_CLOEXEC")
 _REASONS = {
@@ -235,7 +235,7 @@ class Workspace:
         )
 
     def moved(self, path: str) -> ToolFailed:
-        """Return the error for a path that now leads elsewhere than when it was pinned."""
+        """Return the error for a path whose target has changed since it was pinned."""
         return ToolFailed(f"`{path}` has changed its target in the meantime. Nothing was done; look again.")
 
     @contextmanager

@@ -1,17 +1,17 @@
-"""A simulator of Cursor's service, for automatic and manual tests of its clients.
+"""A simulator of Cursor's service, for automated and manual tests of its clients.
 
 It serves HTTP/1.1 and HTTP/2 on one port, with or without TLS, and plays a turn as the service does: it requests the
 context, reads the history from blobs that the client stores, sends new blobs and waits for their acknowledgement, lets
 the client run tools, sends checkpoints, and finishes with an end frame. Its model is the demo model, so neither an
 account nor a network is needed. It can also ask the user questions (see `user_questions`).
 
-    async with CursorSim() as sim:              # a free port of this machine: sim.url, sim.port
+    async with CursorSim() as sim:              # a free local port: sim.url, sim.port
         ...
         assert (sim.runs, sim.legs) == (1, 2)   # one run for a turn with one round of tool results
         sim.journal[-1].kinds                   # the kinds of the client's messages
         await sim.until(lambda: sim.journal[-1].ending == "ended")
 
-Runs can be scripted. `CursorSim(script=…)` replaces the usual turn, and `sim.scripts.queue(…)` sets the scripts of the
+Runs can be scripted. `CursorSim(script=…)` replaces the usual turn, and `sim.scripts.queue(…)` sets the scripts for the
 next runs. A script is a list of steps in JSON form, or a program, which is a function that yields steps:
 
     sim.scripts.queue(["open", {"text": "Half an ans"}, {"leave": "cut"}])

@@ -161,7 +161,7 @@ class _UpdateWriter:
             case Failed():
                 raise RunRefused(ServiceRefusal(code=OF_KIND[event.kind], message=event.message))
             case _:
-                # The protocol has no message for the start and the stop reason.
+                # The protocol has no message for the start of a leg or for its stop reason.
                 pass
 
     def _more(self, text: str) -> Steps:

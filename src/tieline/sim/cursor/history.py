@@ -13,7 +13,7 @@ import msgspec
 from tieline.model.content import File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 
 TRANSCRIPT_LIMIT = 1_000_000
-"""Maximum number of characters of a text that `transcript` parses as a conversation."""
+"""Maximum number of characters in a text that `transcript` parses as a conversation."""
 
 _RECORD = re.compile(r"<history>\n(?P<record>.*)\n</history>\n\n(?P<said>.*)", re.DOTALL)
 _RECORDED = re.compile(r"<(user|assistant|tool)>\n(.*?)\n</\1>", re.DOTALL)

@@ -19,7 +19,7 @@ _LINGER_NOT = struct.pack("ii", 1, 0)
 
 
 async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes, serve: Serve) -> None:
-    """Pass the requests of a connection to `serve` until the connection ends. `first` holds the bytes already read."""
+    """Pass requests from a connection to `serve` until the connection ends. `first` holds the bytes already read."""
     connection = _Connection(reader)
     async with asyncio.TaskGroup() as group:
         reading = group.create_task(connection.read_on(first))
@@ -53,7 +53,7 @@ class _Parsing:
             # Counted here because httptools does not report an unfinished header.
             self._hold(len(data), HEAD_LIMIT)
 
-    # Callbacks of httptools
+    # Callbacks from httptools
 
     def on_message_begin(self) -> None:
         self._is_head = True
@@ -93,7 +93,7 @@ class _Parsing:
 
 
 class _Connection:
-    """A connection that is also read while a response is sent, to notice at once when the client disconnects."""
+    """A connection that is also read while a response is being sent, so that a disconnect is noticed at once."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self.requests: asyncio.Queue[tuple[RequestHead, bytes | None, bool] | None] = asyncio.Queue(AHEAD)
@@ -177,7 +177,7 @@ class Http1Exchange(HttpExchange):
         self._writer.transport.abort()
 
     def cut(self) -> None:
-        # Not aborted: data written before must arrive.
+        # Not aborted: data that is already written must arrive.
         self._writer.transport.close()
 
 

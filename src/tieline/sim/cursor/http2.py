@@ -1,6 +1,6 @@
 """Serves HTTP/2 on one connection: concurrent requests, each answered while its body is still being received.
 
-Flow control windows grow only as data is read, so no stream can fill the memory. If a client does not read its
+Flow control windows grow only as data is read, so no stream can exhaust the memory. If a client does not read its
 response, writing waits, up to a time limit.
 """
 
@@ -33,7 +33,7 @@ STREAMS = 1000
 
 
 async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes, serve: Serve) -> None:
-    """Pass the requests of a connection to `serve` until the connection ends. `first` holds the bytes already read."""
+    """Pass requests from a connection to `serve` until the connection ends. `first` holds the bytes already read."""
     async with asyncio.TaskGroup() as group:
         connection = Http2Connection(writer, serve, group)
         await connection.read_on(reader, first)
@@ -211,7 +211,7 @@ class Http2Exchange(HttpExchange):
 
     def cut(self) -> None:
         self._is_ended = True
-        # Not aborted: data written before must arrive.
+        # Not aborted: data that is already written must arrive.
         self._connection.writer.transport.close()
 
     def _room(self) -> int:

@@ -1,4 +1,4 @@
-"""Errors of Cursor's service, called refusals: Connect codes, error details, and three encodings.
+"""Errors that Cursor's service returns, called refusals: Connect codes, error details, and three encodings.
 
 In a stream, an error is in the end frame (JSON) or in the trailers frame (grpc-web). A unary call returns an HTTP
 status and JSON. `NAMED` contains the known errors of the service by short names, which scripts can use.
@@ -55,7 +55,7 @@ CAUSES: Mapping[int, str] = {
 
 
 class ServiceRefusal(Value):
-    """An error of the service. If `cause` is set, the error has details, which Cursor's client shows to the user."""
+    """An error from the service. If `cause` is set, the error has details, which Cursor's client shows to the user."""
 
     code: str
     message: str = "Error"
@@ -158,4 +158,4 @@ OF_KIND: Mapping[ErrorKind, str] = {
     "internal": "internal",
     "cancelled": "canceled",
 }
-"""The Connect code for each kind of failure of the demo model."""
+"""The Connect code for each kind of error that the demo model can report."""

@@ -12,7 +12,7 @@ A step in JSON is a name, or an object whose only key is the name:
     {"abort": 3}                     abort the exec request with this number
     {"wait": "all"}                  wait for all answers; or only for "exec", "kv", "query", or exec request 3
     {"pause": 0.5} {"silence": 0.5}  wait some seconds, with or without heartbeats
-    "hold" {"hold": "silent"}        wait as long as the client stays connected
+    "hold" {"hold": "silent"}        wait until the client disconnects, at most a day, with or without heartbeats
     {"turn_ended": {…}}              the update that ends a turn, with or without the counts of TurnEndedUpdate
     "end" {"error": "outdated"}      the end frame: success, or a refusal by name or as {"code": …, "message": …}
     {"status": 464}                  an HTTP response instead of a stream; {"status": {"code": 429, "headers": {…}}}
@@ -37,7 +37,7 @@ from tieline.wire.cursor._pb import exec_pb2, kv_pb2, queries_pb2
 from tieline.wire.cursor._pb import updates_pb2 as updates
 
 HOLD = 86_400.0
-"""The number of seconds that the step `hold` waits."""
+"""The maximum number of seconds that the step `hold` waits."""
 
 StepParser = Callable[[Any], Program]
 

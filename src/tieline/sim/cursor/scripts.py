@@ -42,7 +42,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     style: Mapping[str, Any] | None = None
 
     def program(self, played: int) -> Program:
-        """Return the program of a run. `played` is the number of earlier runs with this script."""
+        """Return the program for a run. `played` is the number of earlier runs with this script."""
         if self.steps is not None:
             return program(self.steps)
         return program(self.runs[played]) if played < len(self.runs) else _USUAL
@@ -67,7 +67,7 @@ def _object(text: str) -> str:
 
 
 class Scripts:
-    """Chooses the program of each run: a queued program, else the script in the user's message, else `usual`."""
+    """Chooses the program for each run: a queued program, else the script in the user's message, else `usual`."""
 
     def __init__(self, usual: Program | Sequence[Any] | None = None) -> None:
         self._usual = _as_program(usual) if usual is not None else _USUAL
@@ -84,7 +84,7 @@ class Scripts:
         self._poisoned[f"\0{conversation_id}"] = conversation_id
 
     def play(self, turn: ServerTurn) -> Steps:
-        """Choose the program of a run and yield its steps. The run request must have arrived."""
+        """Choose the program for a run and yield its steps. The run request must have arrived."""
         if self._queue:
             yield from self._queue.pop(0)(turn)
             return

@@ -59,7 +59,7 @@ class ServerRun:
         self._held = 0
         self._on_leg = on_leg
 
-    # Messages of the client
+    # Messages from the client
 
     def receive(self, message: agent.AgentClientMessage) -> None:
         """Store a message from the client. Raise RunRefused if the client has sent too much data."""
@@ -82,7 +82,7 @@ class ServerRun:
             case "conversation_action":
                 self._act(message.conversation_action)
             case _:
-                # Heartbeats, prewarming, and unknown messages.
+                # Heartbeats, prewarming messages and unknown messages.
                 pass
 
     def _control(self, message: exec_pb2.ExecClientControlMessage) -> None:
@@ -104,7 +104,7 @@ class ServerRun:
                 # Some clients send a resume action with a tool result; the run continues anyway.
                 pass
 
-    # Requests of the server
+    # Requests to the client
 
     def ask_exec(self, message: exec_pb2.ExecServerMessage, number: int | None = None) -> Send:
         """Return the step that asks the client to run a tool. The request's id is `number`, or the next free one."""
@@ -145,7 +145,7 @@ class ServerRun:
             self._on_leg()
         return self.legs
 
-    # Answers of the client
+    # Answers from the client
 
     def is_answered(self, exec_id: int) -> bool:
         """Return whether the client has answered an exec request: with a result, an error, or a closed stream."""
@@ -201,7 +201,7 @@ def to_client(message: agent.AgentServerMessage) -> Send:
 
 
 def update(**fields: Message) -> Send:
-    """Return the step that sends an InteractionUpdate with these fields. Clients show it to the user."""
+    """Return the step that sends an InteractionUpdate with these fields: the progress of a turn, such as new text."""
     return to_client(agent.AgentServerMessage(interaction_update=updates_pb2.InteractionUpdate(**fields)))  # type: ignore[arg-type]  # the field name determines the type
 
 

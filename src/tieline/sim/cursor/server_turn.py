@@ -1,4 +1,4 @@
-"""The usual turn of the simulated service: opening, the legs of the model with its tool calls, closing.
+"""The usual turn of the simulated service: opening, the model's legs with their tool calls, closing.
 
     opening   heartbeat · request context · history from its blobs · the user's message as a blob
     answer    for each leg: thinking, text, calls · exec requests · checkpoint · the results as blobs
@@ -40,7 +40,7 @@ class ServerTurn:
     def __init__(self, run: ServerRun) -> None:
         self.run = run
         self.ids: list[bytes] = []
-        """The ids of the blobs of the conversation, in order."""
+        """The ids of the conversation's blobs, in order."""
         self.messages: list[Message] = []
         self.usage = Usage()
         self.tools = McpToolset(())
@@ -78,7 +78,7 @@ class ServerTurn:
         yield from self.closing()
 
     def opening(self) -> Steps:
-        """Yield the steps that prepare the input of the model. A second call yields no steps.
+        """Yield the steps that prepare the model's input. A second call yields no steps.
 
         Raise RunRefused if the client's request is invalid.
         """
@@ -246,7 +246,7 @@ class ServerTurn:
             text for text in (self.request.custom_system_prompt, given.cloud_rule, *rules, *where) if text
         )
 
-    # The legs of the model
+    # The model's legs
 
     def _leg(self, model: DemoModel) -> Routine[DemoLeg]:
         yield update(step_started=updates.StepStartedUpdate(step_id=self.run.begin_leg()))
@@ -282,7 +282,7 @@ class ServerTurn:
 
 
 Program: TypeAlias = Callable[[ServerTurn], Iterable[Step]]
-"""A function that yields the steps of the server in one run."""
+"""A function that yields the server's steps in one run."""
 
 
 def turn_ended(usage: Usage | None = None) -> Send:

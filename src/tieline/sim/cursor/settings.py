@@ -52,7 +52,7 @@ class SimSettings(Value):
 
     models: tuple[SimModel, ...] = MODELS
     strict_tools: bool = True
-    """Whether to refuse runs that offer tools which the real service does not accept."""
+    """Whether to refuse a run if the real service would not accept the tools that the client offers."""
     native: bool | None = None
     """Whether the demo model has Cursor's built-in tools for files, search and shell.
 
@@ -60,7 +60,7 @@ class SimSettings(Value):
     """
 
     http1: bool = True
-    """Whether runs over HTTP/1.1 are accepted. If not, they are refused with status 464, as used by the service."""
+    """Whether runs over HTTP/1.1 are accepted. If not, they are refused with status 464, as by the real service."""
     http2_config: Literal[0, 1, 2, 3, 4] = 0
     """The HTTP/2 setting sent to clients: 1 and 3 forbid HTTP/2, 2 and 4 require it, 0 does neither."""
     agent_url: str = ""

@@ -37,7 +37,7 @@ _UNAUTHENTICATED = ServiceRefusal(code="unauthenticated", message="not logged in
 
 
 class CursorSim:
-    """A simulator of Cursor's service on a port of this machine; use it as `async with CursorSim() as sim`."""
+    """A simulator of Cursor's service on a local port; use it as `async with CursorSim() as sim`."""
 
     def __init__(self, settings: SimSettings | None = None, *, script: Program | Sequence[Any] | None = None) -> None:
         self.settings = settings or SimSettings()

@@ -95,7 +95,7 @@ class UnaryCalls:
         takes, call = self._calls[head.path]
         asked = takes()
         try:
-            # Bodies that are not used are not parsed.
+            # A body whose content does not matter is not parsed.
             if takes is not _OPAQUE:
                 wire_format.read(decompressed(body, head.header("content-encoding")), asked)
         except Unreadable as error:
@@ -112,7 +112,7 @@ class UnaryCalls:
         return (200, self._tokens.issue()) if self._tokens.is_refresh(head.bearer) else _denied()
 
     def _grant(self, _: RequestHead, body: bytes) -> tuple[int, Any]:
-        """Answer a request for a new access token in the format of Cursor's editor.
+        """Answer a request for a new access token in the format that Cursor's editor uses.
 
         The response contains no new refresh token. If the refresh token is invalid, the response tells the editor to
         log out.
