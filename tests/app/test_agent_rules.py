@@ -73,6 +73,15 @@ CASES = {
     "nobody knows what is run": Case(AgentAction("execute"), "ask", (ALLOW_ALL,)),
     "what is no tool of ours": Case(AgentAction("fetch"), "ask"),
     "what a rule names by its kind": Case(AgentAction("fetch"), "allow", (Rule(decision="allow", tool="fetch"),)),
+    "what a rule names by its kind, inside": Case(
+        AgentAction("fetch", ("src/a.py",)), "allow", (Rule(decision="allow", tool="fetch"),)
+    ),
+    "what a rule names by its kind, outside": Case(
+        AgentAction("fetch", ("/etc/passwd",)), "ask", (Rule(decision="allow", tool="fetch"),)
+    ),
+    "what a rule names by its kind, with too many files": Case(
+        AgentAction("fetch", tuple(f"src/{n}" for n in range(101))), "ask", (Rule(decision="allow", tool="fetch"),)
+    ),
 }
 
 

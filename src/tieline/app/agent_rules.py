@@ -95,7 +95,8 @@ class AgentRules:
         for tool in tools:
             for path in deed.paths if 0 < len(deed.paths) <= MOST_PATHS else ("",):
                 found = self._located(path) if path else None
-                yield Subject(tool=tool, path=found), found is not None or deed.kind not in _TOOLS
+                is_free_of_paths = deed.kind not in _TOOLS and not deed.paths
+                yield Subject(tool=tool, path=found), found is not None or is_free_of_paths
 
     def _hinted(self, deed: AgentAction) -> Iterator[Subject]:
         """Yield the commands and files that appear only in descriptive text. They can only lead to a denial."""

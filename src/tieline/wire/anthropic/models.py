@@ -108,7 +108,7 @@ def _capabilities(info: ModelInfo, own: Mapping[str, Any]) -> dict[str, object]:
         "context_management": _support(False),
         "server_tools": {**_support(False), "web_search": _support(False), "code_execution": _support(False)},
         # The gateway emulates output schemas for upstreams that do not support them.
-        "structured_outputs": _support(info.tools is not False),
+        "structured_outputs": _support(True),
         **own,
         "batch": _support(False),  # the gateway has no such endpoint
         **_inputs(info),
