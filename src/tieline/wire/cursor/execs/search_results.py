@@ -235,7 +235,7 @@ def _counts(found: SearchOutput, search: Search) -> kinds.GrepUnionResult:
 
 
 def _name(file: str, search: Search) -> str:
-    """Return a file's path relative to the root, or just its name if the search was for this file only."""
+    """Return a file's path relative to the root, or just its name if only this file was searched."""
     file = file.replace("\\", "/") if re.match(r"[A-Za-z]:\\", file) else file
     if search.path and f"/{search.path}".endswith(f"/{file.removeprefix('/')}"):
         return file.rsplit("/", 1)[-1]
