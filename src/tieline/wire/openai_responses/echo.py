@@ -45,15 +45,14 @@ _FUNCTION = {"description": None, "parameters": None, "strict": True}
 _SCHEMA = {"description": None, "strict": False}
 _SECRET = ("authorization", "headers")
 """Members of MCP tools that hold credentials. Clients send them in each request, so they are not repeated or stored."""
-_OPTIONAL = ("prompt", "prompt_cache_retention")
-"""Members that the response repeats only if the request has them."""
+_ECHOED = frozenset([*_DEFAULTS, "prompt", "prompt_cache_retention"])
+"""Members of a request that the response repeats. Those without a default are repeated only if the request has them."""
 
 
 def echo_of(fields: Mapping[str, Raw]) -> bytes:
     """Return the members that repeat a request, as JSON without braces. `fields` are the request's top-level fields."""
     given = {name: value for name, value in fields.items() if value != _NULL}
-    echo = {name: given.get(name, default) for name, default in _DEFAULTS.items()}
-    echo |= {name: given[name] for name in _OPTIONAL if name in given}
+    echo = {**_DEFAULTS, **{name: value for name, value in given.items() if name in _ECHOED}}
     if "tools" in given:
         echo["tools"] = _tools(given["tools"])
     if "reasoning" in given:

@@ -6,6 +6,7 @@ items must already have been replaced (see `stored`).
 """
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, get_args
 
 import msgspec
@@ -44,6 +45,7 @@ _REASONING = msgspec.json.Decoder(ReasoningShape)
 _KNOWN = frozenset(RequestShape.__struct_fields__)
 _EFFORTS: frozenset[Any] = frozenset(get_args(Effort))
 _NULL = Raw(b"null")
+_untranslated = attrgetter(*UNTRANSLATED)
 _NO_CHOICE = ToolChoice()
 _NO_REASONING = Reasoning()
 
@@ -188,9 +190,9 @@ def _schema_output(wanted: FormatShape) -> OutputFormat:
 
 def _extra(shape: RequestShape, unknown: dict[str, Raw]) -> dict[str, Raw]:
     """Return the fields without an equivalent in `Request`, except those that the gateway handles itself."""
-    extra = {name: value for name in UNTRANSLATED if (value := getattr(shape, name))}
-    extra.update(unknown)
-    extra = {name: value for name, value in extra.items() if value != _NULL}
+    values = _untranslated(shape)
+    given = {**dict(zip(UNTRANSLATED, values, strict=True)), **unknown} if any(values) else unknown
+    extra = {name: value for name, value in given.items() if value and value != _NULL}
     included = [word for word in shape.include or () if word != ENCRYPTED]
     if included:
         extra["include"] = Raw(encode(included))
