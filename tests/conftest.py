@@ -15,6 +15,9 @@ SYSTEM = (
     "tests/app/doctor/test_agents.py",  # programs: each takes a second to start
     "tests/app/doctor/test_clients.py",
     "tests/catalogue/test_coding_agents.py",  # agents as programs: each takes a second to start
+    "tests/backends/test_acp_bridge.py",
+    "tests/backends/test_acp_processes.py",
+    "tests/backends/test_acp_workplaces.py",
     "tests/e2e/test_acp_*.py",
     "tests/e2e/test_agents_end.py",
     "tests/e2e/test_service.py",  # one command after another
