@@ -1,6 +1,7 @@
 """Programs as pipes: what goes in and comes out, how they are started, and that nothing of them is left behind."""
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -425,6 +426,23 @@ async def test_cancelling_a_close_ends_the_group_at_once(run: Run, presence: Pre
             await closing
         await gone(child)
     assert process.exit == Exit(signal=signal.SIGKILL)
+
+
+async def test_a_start_that_is_cancelled_leaves_no_pipe_open(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    popens: list[subprocess.Popen[bytes]] = []
+
+    async def connect(pipe: stdio.OutputPipe, stream: object) -> None:
+        popens.append(next(one for one in subprocess_objects() if one.stdout is stream))
+        raise asyncio.CancelledError
+
+    def subprocess_objects() -> Iterator[subprocess.Popen[bytes]]:
+        return (one for one in gc.get_objects() if type(one) is subprocess.Popen)
+
+    monkeypatch.setattr(stdio.OutputPipe, "connect", connect)
+    with pytest.raises(asyncio.CancelledError):
+        await run(ECHO)
+    (popen,) = popens
+    assert [stream.closed for stream in (popen.stdout, popen.stderr) if stream is not None] == [True, True]
 
 
 async def test_programs_do_not_outlive_us_even_if_we_are_killed(presence: Presence, tmp_path: Path, kind: str) -> None:

@@ -21,10 +21,11 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from tieline.net.process.exits import Exit, on_exit, reap_now
 from tieline.net.process.job import ProcessJob
@@ -208,12 +209,21 @@ class Process:
 
     async def _connect(self) -> None:
         popen = self._processes.popen
-        await self._stdin.connect(popen.stdin)
-        await self._stdout.connect(popen.stdout)
+        unconnected: deque[tuple[StdinPipe | OutputPipe, IO[bytes] | None]]
+        unconnected = deque([(self._stdin, popen.stdin), (self._stdout, popen.stdout)])
         if popen.stderr is not None:
-            await self._stderr.connect(popen.stderr)
+            unconnected.append((self._stderr, popen.stderr))
         else:
             self._stderr.close()
+        try:
+            while unconnected:
+                pipe, stream = unconnected[0]
+                await pipe.connect(stream)
+                unconnected.popleft()
+        finally:
+            for _, stream in unconnected:  # left if the start was cancelled
+                if stream is not None:
+                    stream.close()
         self._stop_watching = on_exit(popen, self._exited)
 
     async def _disconnect(self) -> None:
