@@ -50,7 +50,7 @@ class _Done(Value):
     """The folders that were created for the file, the outermost first."""
 
 
-class _Record(Value):
+class _ChangeRecord(Value):
     done: tuple[_Done, ...] = ()
 
 
@@ -108,7 +108,7 @@ class SettingsChanges:
             raise ConfigError(f"too many changes are waiting to be undone; undo them first ({self._path})")
         else:
             done = (*record.done, _done(change, digest))
-        self._save(_Record(done=done))
+        self._save(_ChangeRecord(done=done))
         mode = NEW_FILE_MODE if change.old is None else _mode(change.path)
         _write(change.path, change.new, mode)
 
@@ -129,18 +129,18 @@ class SettingsChanges:
             _write(path, last.old, last.mode)
         else:
             _remove(path, last.folders)
-        self._save(_Record(done=record.done[:-1]))
+        self._save(_ChangeRecord(done=record.done[:-1]))
         return path
 
-    def _load(self) -> _Record:
+    def _load(self) -> _ChangeRecord:
         try:
-            return msgspec.json.decode(read_private(self._path, MAX_RECORD), type=_Record)
+            return msgspec.json.decode(read_private(self._path, MAX_RECORD), type=_ChangeRecord)
         except FileNotFoundError:
-            return _Record()
+            return _ChangeRecord()
         except (OSError, ValueError) as error:
             raise ConfigError(f"the old settings in {self._path} cannot be read: {error}") from error
 
-    def _save(self, record: _Record) -> None:
+    def _save(self, record: _ChangeRecord) -> None:
         try:
             if record.done:
                 write_private(self._path, msgspec.json.encode(record))

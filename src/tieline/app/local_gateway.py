@@ -40,8 +40,11 @@ class LocalGateway(NamedTuple):
     is_started: bool
 
 
-class _Hello(Value):
+class GatewayIdentity(Value):
+    """How a gateway introduces itself at `/api/hello`, even to a client without its key."""
+
     service: str = ""
+    version: str = ""
 
 
 class _BackgroundServer(GatewayServer):
@@ -80,7 +83,7 @@ async def find_running(config: Config, env: Mapping[str, str]) -> LocalGateway |
     try:
         async with asyncio.timeout(PROBE_TIMEOUT):
             hello = await _get(client, url, "/api/hello", None)
-            if hello is None or msgspec.json.decode(hello, type=_Hello).service != "tieline":
+            if hello is None or msgspec.json.decode(hello, type=GatewayIdentity).service != "tieline":
                 return None
             if await _get(client, url, "/metrics", key) is None:
                 return None

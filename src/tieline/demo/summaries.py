@@ -23,7 +23,7 @@ _MAX_RESULT = 200
 """Maximum length of a call's result in a summary, in characters."""
 
 
-class Summary(NamedTuple):
+class WrittenSummary(NamedTuple):
     """A summary that the demo model wrote, and the text of the message after it."""
 
     request: str
@@ -43,13 +43,13 @@ def write(request: str, results: Sequence[tuple[str, str]]) -> str:
     return "\n".join([f"{_HEAD}{_quoted(request)}", _TITLE, *lines, _END])
 
 
-def find(text: str) -> Summary | None:
+def find(text: str) -> WrittenSummary | None:
     """Return the last summary in the text of a message; None if there is none."""
     *_, found = (None, *_WRITTEN.finditer(text))
     if found is None:
         return None
     results = [(result["name"], _unquoted(result["text"])) for result in _RESULT.finditer(found["results"])]
-    return Summary(_unquoted(found["request"]), results, text[found.end() :].strip())
+    return WrittenSummary(_unquoted(found["request"]), results, text[found.end() :].strip())
 
 
 def _quoted(text: str) -> str:

@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from tests.cli.chat.replay import events, playing, recorded
 from tieline.cli.chat.api import (
+    ChatSessionView,
     DeletedNews,
     EventNews,
     InboxNews,
     News,
     ResetNews,
     Sent,
-    SessionView,
     SummaryNews,
     TurnNews,
 )
@@ -104,7 +104,7 @@ async def test_an_answer_can_be_joined_anywhere_and_ends_the_same() -> None:
             continue
         chat = conversation()
         seen = stream[joined - 1][0]
-        view = SessionView(summary=SUMMARY, seq=seen, messages=(before.draft.turn(),))
+        view = ChatSessionView(summary=SUMMARY, seq=seen, messages=(before.draft.turn(),))
         assert list(chat.load(view)) == [Grown()]
         for seq, news in stream:
             if isinstance(news, TurnNews) and news.turn.role == "assistant":
@@ -182,7 +182,7 @@ def test_whoever_missed_something_must_load_the_conversation_again(news: News) -
 def test_after_a_lost_connection_the_answer_goes_on_or_has_ended(found: Turn, kinds: list[type]) -> None:
     chat = conversation()
     list(chat.take(1, beginning()))
-    changes = list(chat.load(SessionView(summary=SUMMARY, seq=50, messages=(found,))))
+    changes = list(chat.load(ChatSessionView(summary=SUMMARY, seq=50, messages=(found,))))
     assert [type(change) for change in changes] == kinds
     assert list(chat.take(50, TurnNews(session="S", turn=found))) == [], "it is included"
 
@@ -191,7 +191,7 @@ def test_messages_that_were_missed_are_shown_when_the_conversation_is_loaded_aga
     chat = conversation()
     list(chat.take(1, beginning()))
     said = turn("U2", "Meanwhile", role="user", ending=None)
-    view = SessionView(summary=SUMMARY, seq=9, messages=(turn(), said, turn("A2", "Yes", ending=None)))
+    view = ChatSessionView(summary=SUMMARY, seq=9, messages=(turn(), said, turn("A2", "Yes", ending=None)))
     assert list(chat.load(view)) == [Ended(turn()), Said(said), Grown()]
     assert chat.draft is not None
     assert chat.draft.id == "A2"
@@ -201,7 +201,7 @@ def test_an_answer_that_is_no_longer_shown_is_not_waited_for() -> None:
     chat = conversation()
     list(chat.take(1, beginning()))
     chat.adopt((pending("S"),))
-    list(chat.load(SessionView(summary=SUMMARY, seq=9, messages=(turn("A7"),))))
+    list(chat.load(ChatSessionView(summary=SUMMARY, seq=9, messages=(turn("A7"),))))
     assert not chat.is_running
     assert chat.items == ()
 
@@ -209,7 +209,7 @@ def test_an_answer_that_is_no_longer_shown_is_not_waited_for() -> None:
 def test_a_conversation_that_is_opened_reports_only_the_answer_in_progress() -> None:
     chat = conversation()
     said = turn("U1", role="user", ending=None)
-    chat.open(SessionView(summary=SUMMARY, seq=9, messages=(turn("A0"), said, turn("A1", "Hel", ending=None))))
+    chat.open(ChatSessionView(summary=SUMMARY, seq=9, messages=(turn("A0"), said, turn("A1", "Hel", ending=None))))
     assert chat.is_running
     assert list(chat.take(10, TurnNews(session="S", turn=turn("A1")))) == [Ended(turn("A1"))]
     assert list(chat.take(11, TurnNews(session="S", turn=turn("A0")))) == []

@@ -4,7 +4,7 @@ import pytest
 
 from tests.each import each
 from tieline.cli.chat.keys import Key, KeyDecoder
-from tieline.cli.chat.line_editor import Choices, EndOfInput, Interrupted, LineEditor, Submitted
+from tieline.cli.chat.line_editor import CompletionChoices, EndOfInput, Interrupted, LineEditor, Submitted
 
 
 def typed(*pieces: bytes, editor: LineEditor | None = None) -> tuple[LineEditor, list[object]]:
@@ -88,7 +88,7 @@ def test_tab_completes_as_far_as_it_is_clear_and_then_lists_what_is_possible() -
     editor, outcomes = typed(b"/m\t", editor=LineEditor(complete=complete))
     assert (editor.text, outcomes) == ("/mode", [])
     editor, outcomes = typed(b"\t", editor=editor)
-    assert outcomes == [Choices(["/model ", "/mode "])]
+    assert outcomes == [CompletionChoices(["/model ", "/mode "])]
     editor, _ = typed(b"l\t", editor=editor)
     assert editor.text == "/model "
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from tests.cli.chat.replay import events, playing, recorded, state
 from tieline.cli.chat.api import ChatApi, GatewayState
-from tieline.cli.chat.link import Back, LinkEvent, Lost, Received, follow
+from tieline.cli.chat.link import Back, LinkEvent, Lost, ReceivedEvent, follow
 
 PATIENCE = 30.0
 UNAUTHORIZED = (401, b'{"error": {"message": "This gateway needs its key."}}')
@@ -45,8 +45,10 @@ async def test_a_short_interruption_is_not_reported_and_nothing_comes_twice() ->
         return 200, events(first if len(asked) == 1 else messages, since or 0)
 
     async with playing(answer) as api:
-        heard = await linked(api, lambda events: any(isinstance(one, Received) and one.seq == 19 for one in events))
-    numbers = [event.seq for event in heard if isinstance(event, Received)]
+        heard = await linked(
+            api, lambda events: any(isinstance(one, ReceivedEvent) and one.seq == 19 for one in events)
+        )
+    numbers = [event.seq for event in heard if isinstance(event, ReceivedEvent)]
     assert numbers == sorted(set(numbers))
     assert asked[:2] == [0, cut]
     assert not any(isinstance(event, Lost) for event in heard)

@@ -51,7 +51,7 @@ _SMALL = re.compile(r"haiku|mini|flash|nano|small|lite|tiny|\b[1-9]b\b", re.IGNO
 
 
 @dataclass(slots=True)
-class Conversation:
+class ToolConversation:
     """The course of a conversation: the reply in each leg, and the duration of each leg in seconds."""
 
     replies: list[Reply] = field(default_factory=list)
@@ -85,7 +85,7 @@ async def converse(
     execute: Execute,
     *,
     max_tokens: int = MAX_TOKENS,
-) -> Conversation:
+) -> ToolConversation:
     """Send `prompt` to `model`, and run the tools that it calls with `execute`, until it calls none.
 
     Raise GatewayError if a request fails, or if there are more than MAX_LEGS requests.
@@ -97,7 +97,7 @@ async def converse(
         sampling=Sampling(max_tokens=max_tokens),
         stream=True,
     )
-    conversation = Conversation()
+    conversation = ToolConversation()
     run = await backend.start(request, host)
     try:
         for _ in range(MAX_LEGS):

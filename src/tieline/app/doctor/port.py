@@ -5,8 +5,8 @@ import msgspec
 from tieline import __version__
 from tieline.app.config import Config, ConfigError, address
 from tieline.app.doctor.findings import Check, Finding, ok, problem, warning
+from tieline.app.local_gateway import GatewayIdentity
 from tieline.app.serve import listen
-from tieline.model.content import Value
 from tieline.net.client.http import HttpClient, Origin, PipeError, Timeouts
 
 AREA = "Gateway"
@@ -14,11 +14,6 @@ BODY_LIMIT = 64 << 10
 
 _TIMEOUTS = Timeouts(connect=2, first_byte=3, idle=3)
 _OTHER_PORT = "Stop that program, or choose another port with `port` under [server] or `tieline serve --port`."
-
-
-class _Hello(Value):
-    service: str = ""
-    version: str = ""
 
 
 def port_checks(config: Config) -> list[Check]:
@@ -44,14 +39,14 @@ async def _port(config: Config) -> Finding:
     return ok(f"Tieline {hello.version} is running at {url}")
 
 
-async def _hello(url: str) -> _Hello:
+async def _hello(url: str) -> GatewayIdentity:
     """Return how the program at `url` introduces itself. Every gateway does so, even to a client without its key."""
     client = HttpClient()
     try:
         response = await client.send(Origin.parse(url)[0], "GET", "/api/hello", (), timeouts=_TIMEOUTS)
-        return msgspec.json.decode(await response.read(BODY_LIMIT), type=_Hello)
+        return msgspec.json.decode(await response.read(BODY_LIMIT), type=GatewayIdentity)
     except (msgspec.DecodeError, UnicodeError):
-        return _Hello()
+        return GatewayIdentity()
     finally:
         await client.aclose()
 

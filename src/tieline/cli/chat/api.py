@@ -32,7 +32,7 @@ class Model(Value):
     is_agent: bool = False
 
 
-class Tools(Value):
+class ToolsState(Value):
     """The gateway's own tools: whether they are enabled, their folder, and whether they run without asking."""
 
     enabled: bool = False
@@ -54,13 +54,13 @@ class GatewayState(Value):
     token: str = ""
     models: tuple[Model, ...] = ()
     default_model: str | None = None
-    tools: Tools = Tools()
+    tools: ToolsState = ToolsState()
     inbox: InboxNews = InboxNews()
     sessions: tuple[Summary, ...] = ()
     """The most recently used session comes first."""
 
 
-class SessionView(Value):
+class ChatSessionView(Value):
     """Messages of a session. `seq` is the number of the last stream message that they include."""
 
     summary: Summary
@@ -163,9 +163,9 @@ class ChatApi:
             state = await self.state()
         return state
 
-    async def session(self, session: str, last: int) -> SessionView:
+    async def session(self, session: str, last: int) -> ChatSessionView:
         """Return the last messages of a session."""
-        return await self._client.get(f"{_path(session)}?last={last}", SessionView)
+        return await self._client.get(f"{_path(session)}?last={last}", ChatSessionView)
 
     async def create(self, model: str, mode: str | None) -> Summary:
         """Create a session."""

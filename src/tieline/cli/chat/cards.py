@@ -7,7 +7,7 @@ from rich.text import Text
 
 from tieline.cli.chat import markdown
 from tieline.cli.chat.call_title import describe_arguments, parse_title
-from tieline.cli.chat.layout import Indented, Tail
+from tieline.cli.chat.layout import Indented, LayoutTail
 from tieline.cli.chat.safe_text import one_line, output, prose
 from tieline.cli.inbox import formatting
 from tieline.cli.inbox.formatting import MARKS
@@ -187,7 +187,7 @@ def decided_plan(timed: TimedActivity) -> RenderableType:
 
 def live_thinking(text: str, seconds: float, width: int) -> RenderableType:
     """Return thinking in progress: how long it has taken so far, and its last lines."""
-    tail = Tail(Text(prose(text[-1000:]).strip(), style="dim italic"), 3)
+    tail = LayoutTail(Text(prose(text[-1000:]).strip(), style="dim italic"), 3)
     head = Text(f"✻ Thinking… {duration(int(seconds))}".rstrip(), style="dim")
     return Group(head, Indented(tail)) if text.strip() and width > 20 else head
 

@@ -12,8 +12,8 @@ from tieline.cli.chat.api import ChatApi, GatewayState, StateNews
 from tieline.cli.chat.conversation import Change, Changed, Conversation, Deleted, Ended, Grown, Outdated, Said
 from tieline.cli.chat.happenings import Happening, Happenings
 from tieline.cli.chat.keys import QUIT, Key
-from tieline.cli.chat.line_editor import Choices, EndOfInput, Interrupted, LineEditor, Submitted
-from tieline.cli.chat.link import Back, LinkEvent, Lost, Received
+from tieline.cli.chat.line_editor import CompletionChoices, EndOfInput, Interrupted, LineEditor, Submitted
+from tieline.cli.chat.link import Back, LinkEvent, Lost, ReceivedEvent
 from tieline.cli.chat.models import NO_MODE, arguments, describe, find_mode, find_model, modes_of
 from tieline.cli.chat.prompts import ItemPrompt
 from tieline.cli.chat.safe_text import one_line
@@ -153,9 +153,9 @@ class Chat:
                 self._is_lost = False
                 self._state = state
                 await self._reload()
-            case Received(news=StateNews()):
+            case ReceivedEvent(news=StateNews()):
                 self._state = await self._attempt(self._api.state()) or self._state
-            case Received(seq=seq, news=news) if self._conversation is not None:
+            case ReceivedEvent(seq=seq, news=news) if self._conversation is not None:
                 for change in list(self._conversation.take(seq, news)):
                     await self._apply(change)
             case _:
@@ -310,7 +310,7 @@ class Chat:
                 self._clear()
                 terminal.console.clear()
             outcome = editor.press(happening)
-            if isinstance(outcome, Choices):
+            if isinstance(outcome, CompletionChoices):
                 self._show(Text("  ".join(outcome.texts[:60]), style="dim"))
             elif outcome is not None:
                 text = "" if isinstance(outcome, EndOfInput) else outcome.text

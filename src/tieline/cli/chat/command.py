@@ -21,7 +21,7 @@ from tieline.app.config import Config, ConfigError
 from tieline.app.folders import state_folder
 from tieline.app.local_gateway import LocalGateway, local_gateway
 from tieline.cli.chat import markdown
-from tieline.cli.chat.api import ChatApi, GatewayState, Tools
+from tieline.cli.chat.api import ChatApi, GatewayState, ToolsState
 from tieline.cli.chat.chat import Chat
 from tieline.cli.chat.link import follow
 from tieline.cli.chat.models import default_model, find_mode, find_model
@@ -95,7 +95,7 @@ def _api(client: HttpClient, gateway: LocalGateway) -> ChatApi:
     return ChatApi(GatewayClient(client, gateway.url, gateway.key, name="chat"))
 
 
-def _is_here(tools: Tools, folder: str) -> bool:
+def _is_here(tools: ToolsState, folder: str) -> bool:
     return tools.enabled and tools.workspace is not None and os.path.realpath(tools.workspace) == folder
 
 

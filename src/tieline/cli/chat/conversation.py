@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from tieline.cli.chat.api import (
+    ChatSessionView,
     DeletedNews,
     EventNews,
     InboxNews,
     News,
     ResetNews,
     Sent,
-    SessionView,
     SummaryNews,
     TurnNews,
 )
@@ -76,12 +76,12 @@ class Conversation:
         """Whether an answer is in progress, or an item waits for a person."""
         return self.is_running or bool(self.items)
 
-    def open(self, view: SessionView) -> None:
+    def open(self, view: ChatSessionView) -> None:
         """Take over a loaded session whose messages have already been shown, except for an answer in progress."""
         self._known |= {turn.id for turn in view.messages if turn.role == "user" or turn.ending is not None}
         list(self.load(view))
 
-    def load(self, view: SessionView) -> Iterator[Change]:
+    def load(self, view: ChatSessionView) -> Iterator[Change]:
         """Take over a session that was loaded again. Yield the changes that were missed."""
         self._seq = view.seq
         self.summary = view.summary

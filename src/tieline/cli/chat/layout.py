@@ -32,7 +32,7 @@ class Indented:
             yield Segment.line()
 
 
-class Tail:
+class LayoutTail:
     """Shows only the last `height` rows of another renderable."""
 
     def __init__(self, body: RenderableType, height: int) -> None:

@@ -41,13 +41,13 @@ class EndOfInput(NamedTuple):
     """The user pressed Ctrl-D on an empty line, or the input has ended."""
 
 
-class Choices(NamedTuple):
+class CompletionChoices(NamedTuple):
     """The user pressed Tab, and there are several completions."""
 
     texts: Sequence[str]
 
 
-Outcome = Submitted | Interrupted | EndOfInput | Choices
+Outcome = Submitted | Interrupted | EndOfInput | CompletionChoices
 
 
 class Layout(NamedTuple):
@@ -169,7 +169,7 @@ class LineEditor:
         if len(common) > len(before):
             self._insert(common[len(before) :])
             return None
-        return Choices(found) if len(found) > 1 else None
+        return CompletionChoices(found) if len(found) > 1 else None
 
     def _delete(self, step: int) -> None:
         first, last = sorted((self.cursor, max(0, self.cursor + step)))

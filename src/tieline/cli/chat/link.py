@@ -12,7 +12,7 @@ FIRST_PAUSE = 0.3
 LONGEST_PAUSE = 5.0
 
 
-class Received(NamedTuple):
+class ReceivedEvent(NamedTuple):
     """A message from the stream, with its number."""
 
     seq: int
@@ -32,7 +32,7 @@ class Back(NamedTuple):
     state: GatewayState
 
 
-LinkEvent = Received | Lost | Back
+LinkEvent = ReceivedEvent | Lost | Back
 
 
 async def follow(
@@ -50,7 +50,7 @@ async def follow(
                 async for number, news in messages:
                     seq = number
                     if news is not None:
-                        await put(Received(number, news))
+                        await put(ReceivedEvent(number, news))
         except GatewayError as error:
             if error.kind == "unauthorized":
                 await put(Lost(error.message, is_final=True))

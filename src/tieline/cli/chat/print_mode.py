@@ -9,7 +9,7 @@ import msgspec
 from tieline.cli.chat.api import ChatApi, GatewayState
 from tieline.cli.chat.call_title import parse_title
 from tieline.cli.chat.conversation import Change, Conversation, Deleted, Ended, Grown, Outdated
-from tieline.cli.chat.link import Back, LinkEvent, Lost, Received, follow
+from tieline.cli.chat.link import Back, LinkEvent, Lost, ReceivedEvent, follow
 from tieline.cli.chat.safe_text import one_line, prose
 from tieline.cli.inbox import formatting
 from tieline.cli.inbox.formatting import MARKS
@@ -96,7 +96,7 @@ class AnswerPrinter:
 
     async def _heed(self, conversation: Conversation, event: LinkEvent) -> None:
         match event:
-            case Received(seq=seq, news=news):
+            case ReceivedEvent(seq=seq, news=news):
                 changes = list(conversation.take(seq, news))
             case Back(state=state):
                 conversation.adopt(state.inbox.items)

@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.text import Text as Line
 
 from tieline.cli.chat import cards, markdown
-from tieline.cli.chat.layout import Indented, Tail
+from tieline.cli.chat.layout import Indented, LayoutTail
 from tieline.cli.chat.safe_text import prose
 from tieline.model.content import File, Image, Part, Text, Thinking, ToolCall
 from tieline.model.session import TimedActivity, Turn
@@ -207,7 +207,7 @@ class AnswerView:
             shown.append(Shown("card", cards.plan_card(turn.plan)))
         shown.append(Shown("card", Line(f"{cards.spinner(self._clock())} {status}", style="dim")))
         last = finished[-1].kind if finished else self._last
-        region = Tail(Group(*self._spaced(shown, last)), self._console.height - 1)
+        region = LayoutTail(Group(*self._spaced(shown, last)), self._console.height - 1)
         if self._live is None:
             self._print(finished)
             self._live = Live(

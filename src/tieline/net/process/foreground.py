@@ -46,7 +46,7 @@ async def run_in_foreground(argv: Sequence[str], env: Mapping[str, str]) -> Exit
 class _Job:
     """A program, its process group, and the terminal that they share with this process."""
 
-    def __init__(self, terminal: "_Terminal") -> None:
+    def __init__(self, terminal: "_ForegroundTerminal") -> None:
         self._terminal = terminal
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = self._loop.create_future()
@@ -140,7 +140,7 @@ class _Job:
                 os.killpg(self._group, number)
 
 
-class _Terminal:
+class _ForegroundTerminal:
     """This process's terminal. All methods do nothing if there is none, or if another job has it."""
 
     def __init__(self, descriptor: int | None) -> None:
@@ -198,15 +198,15 @@ class _Terminal:
 
 
 @contextlib.contextmanager
-def _terminal() -> Iterator[_Terminal]:
+def _terminal() -> Iterator[_ForegroundTerminal]:
     """Open the controlling terminal of this process, if it has one."""
     try:
         descriptor = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY)
     except OSError:
-        yield _Terminal(None)
+        yield _ForegroundTerminal(None)
         return
     try:
-        yield _Terminal(descriptor)
+        yield _ForegroundTerminal(descriptor)
     finally:
         os.close(descriptor)
 

@@ -38,7 +38,7 @@ _TYPES = {
 """The type of item that contains each kind of section."""
 
 
-class Place(NamedTuple):
+class ItemPlace(NamedTuple):
     """The index and the ids by which an event identifies its item."""
 
     output_index: int | None = None
@@ -64,15 +64,15 @@ class ItemAssembler(AnswerState):
             return known
         is_next = index == len(self._items) and (not self._items or self._items[-1].ended)
         self.is_regular = self.is_regular and is_next and bool(shape.id)
-        return self._new(shape, raw, Place(index, shape.id, shape.call_id))
+        return self._new(shape, raw, ItemPlace(index, shape.id, shape.call_id))
 
-    def add(self, place: Place, section: Section, text: str) -> OutputItem:
+    def add(self, place: ItemPlace, section: Section, text: str) -> OutputItem:
         """Add a delta to its item, and return the item."""
         item = self._item_for(place, section)
         item.add(section, text)
         return item
 
-    def fill(self, place: Place, section: Section, whole: str, name: str | None = None) -> None:
+    def fill(self, place: ItemPlace, section: Section, whole: str, name: str | None = None) -> None:
         """Complete a section of the item at `place` with the rest of its text, which was not in the deltas.
 
         `whole` is the complete text. `name` is the name of the tool, if the item is a call.
@@ -82,7 +82,7 @@ class ItemAssembler(AnswerState):
             item.learn(ItemShape(name=name))
         item.fill(section, whole)
 
-    def fill_part(self, place: Place, index: int, part: PartShape) -> None:
+    def fill_part(self, place: ItemPlace, index: int, part: PartShape) -> None:
         """Complete a content part of the message at `place`. `part` is the whole part, `index` its position."""
         kind = "refusal" if part.refusal else "text"
         item = self._item_for(place, Section(kind, index)) if part.refusal or part.text else self._find(place)
@@ -91,19 +91,19 @@ class ItemAssembler(AnswerState):
 
     def finish(self, shape: ItemShape, raw: Raw, index: int | None) -> None:
         """End an item. `shape` and `raw` are its final form, which may contain additional content."""
-        item = self._find(Place(index, shape.id, shape.call_id), shape)
+        item = self._find(ItemPlace(index, shape.id, shape.call_id), shape)
         if item is None or (item.ended and not self._is_same(item, shape)):
             self.is_regular = False
-            item = self._new(shape, raw, Place(index, shape.id, shape.call_id))
+            item = self._new(shape, raw, ItemPlace(index, shape.id, shape.call_id))
         item.finish(shape, raw)
 
     def finish_all(self, output: Sequence[tuple[ItemShape, Raw]]) -> None:
         """End all items. `output` is the final list of items; those that were not streamed are added."""
         for index, (shape, raw) in enumerate(output):
-            item = self._find(Place(index, shape.id, shape.call_id), shape) or self._unlisted(shape)
+            item = self._find(ItemPlace(index, shape.id, shape.call_id), shape) or self._unlisted(shape)
             if item is None or item.is_listed:
                 self.is_regular = False
-                item = self._new(shape, raw, Place(index, shape.id, shape.call_id))
+                item = self._new(shape, raw, ItemPlace(index, shape.id, shape.call_id))
             self.is_regular = self.is_regular and item.ended
             item.is_listed = True
             item.finish(shape, raw)
@@ -117,7 +117,7 @@ class ItemAssembler(AnswerState):
                 self.is_regular = False
                 item.cut()
 
-    def _new(self, shape: ItemShape, raw: Raw, place: Place) -> OutputItem:
+    def _new(self, shape: ItemShape, raw: Raw, place: ItemPlace) -> OutputItem:
         item = self._created(shape, raw)
         self._items.append(item)
         if place.output_index is not None:
@@ -140,7 +140,7 @@ class ItemAssembler(AnswerState):
             case _:
                 return OpaqueItem(self, shape, raw)
 
-    def _item_for(self, place: Place, section: Section) -> OutputItem:
+    def _item_for(self, place: ItemPlace, section: Section) -> OutputItem:
         """Return the item that a section belongs to.
 
         If the item at `place` cannot have this section, return the last open item that can, or start one.
@@ -155,7 +155,7 @@ class ItemAssembler(AnswerState):
         self.note("inferred_start", "the upstream sent text for an item that it had not started")
         return self._new(ItemShape(type=_TYPES[section.kind], id=place.id, call_id=place.call_id), ABSENT, place)
 
-    def _find(self, place: Place, shape: ItemShape | None = None) -> OutputItem | None:
+    def _find(self, place: ItemPlace, shape: ItemShape | None = None) -> OutputItem | None:
         """Return the item at `place`, or None.
 
         An item that is found only by its index must be compatible with `shape`, if that is given.

@@ -17,7 +17,7 @@ from tieline.model.content import Checkpoint
 from tieline.model.events import Event, Failed, Finished, Started, StopReason, Usage
 from tieline.wire.framing.stream_reader import TRIAL, StreamReader
 from tieline.wire.openai_responses.errors import failure
-from tieline.wire.openai_responses.item_assembly import ItemAssembler, Place
+from tieline.wire.openai_responses.item_assembly import ItemAssembler, ItemPlace
 from tieline.wire.openai_responses.output_items import Section
 from tieline.wire.openai_responses.schema import (
     ABSENT,
@@ -177,10 +177,10 @@ class ResponseReader(StreamReader):
             else:
                 self._items.finish(shape, event.item, event.output_index)
 
-    def _place(self, event: StreamEvent) -> Place:
+    def _place(self, event: StreamEvent) -> ItemPlace:
         if not self._started:
             self._infer_start()
-        return Place(event.output_index, event.item_id, event.call_id)
+        return ItemPlace(event.output_index, event.item_id, event.call_id)
 
     def _decode(self, decoder: msgspec.json.Decoder[T], data: bytes) -> T:
         """Decode JSON from the upstream. Tolerate values of the wrong type, and record their paths in `_mistyped`."""
