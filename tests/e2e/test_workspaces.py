@@ -240,6 +240,11 @@ async def test_without_the_key_nothing_is_told_about_workspaces(stand: Stand) ->
         response = await stand.http.get(path, headers={"x-api-key": "wrong"})
         assert response.status_code == 401
         assert name not in response.text
+    for named in (name, "unknown"):
+        for path in ("/api/state", "/", "/api/hello", "/embed/x"):
+            response = await stand.http.get(path, headers={"x-api-key": "wrong", WORKSPACE: named})
+            assert response.status_code in (200, 401, 403)
+            assert name not in response.text
 
 
 # ── Naming a workspace ───────────────────────────────────────────────────────────────────────────

@@ -235,6 +235,8 @@ class HttpApp:
                 del self._working[name]
 
     def _check_workspace(self, exchange: Exchange, name: str) -> None:
+        if not self._guard.admits(exchange):
+            return  # the endpoint needs no key, and says nothing about workspaces
         known = self._workspaces or ()
         header = exchange.headers.get(WORKSPACE)
         if header is not None and header.decode("latin-1").strip() != name:
