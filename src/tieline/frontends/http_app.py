@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from tieline.frontends.asgi_websocket import AsgiWebSocketCycle
 from tieline.frontends.guard import Guard
 from tieline.frontends.http import (
+    TEXT,
     UPGRADE,
     AsgiCycle,
     BodyBudget,
@@ -286,7 +287,7 @@ def _read_workspace(exchange: Exchange) -> None:
 
 
 async def _preflight(exchange: Exchange) -> None:
-    await exchange.respond(204, b"", headers=PREFLIGHT)
+    await exchange.respond(200, b"", TEXT, PREFLIGHT)
 
 
 def _refusal(error: GatewayError, render_error: RenderError, *, is_open: bool = False) -> Route:
