@@ -497,6 +497,15 @@ async def test_a_page_of_a_configured_origin_may_read_and_with_the_key_needs_no_
     assert created.status_code == 200
 
 
+async def test_the_list_for_cursors_editor_names_one_origin_only(stand: Stand) -> None:
+    for response in (
+        await stand.http.get("/cursor/v1/models", headers={"origin": ORIGIN}),
+        await stand.http.options("/cursor/v1/models", headers=PREFLIGHT),
+    ):
+        assert response.status_code == 200
+        assert response.headers.get_list("access-control-allow-origin") == ["*"]
+
+
 @pytest.mark.parametrize(
     "origin", ["https://evil.example", "null", f"{ORIGIN}.evil.example", "https://editor.example:1"]
 )

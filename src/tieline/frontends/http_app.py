@@ -227,7 +227,7 @@ class HttpApp:
             if task is None or name in (self._workspaces or ()):
                 raise
             task.uncancel()
-            if exchange.begun:
+            if exchange.begun and exchange.websocket is None:
                 exchange.cut()
             raise GatewayError("not_found", f"The workspace `{name[:MAX_NAME]}` was removed.") from None
         finally:
@@ -257,8 +257,6 @@ class HttpApp:
 
     def _route(self, exchange: Exchange, cycle: HttpCycle) -> Route:
         method, path = cycle.method, exchange.path
-        if method == "OPTIONS" and exchange.response_headers and b"access-control-request-method" in exchange.headers:
-            return Route(_preflight, self._fallback(exchange), keyed=False, public=True)
         methods = self._paths.methods(path)
         if methods is None and self._discreet:
             return _refusal(GatewayError("not_found", "Not found."), self._fallback(exchange), is_open=True)
@@ -267,6 +265,8 @@ class HttpApp:
         route = (methods.get(WEBSOCKET) if cycle.is_upgrade else None) or methods.get(method)
         if route is not None:
             return route
+        if method == "OPTIONS" and exchange.response_headers and b"access-control-request-method" in exchange.headers:
+            return Route(_preflight, self._fallback(exchange), keyed=False, public=True)
         if WEBSOCKET in methods and method == "GET":
             message = f"GET {path} takes a WebSocket handshake (`Upgrade: websocket`)."
             error = GatewayError("bad_request", message, status=426, headers=UPGRADE)
