@@ -55,9 +55,12 @@ from tieline.wire.shared.conversations import ConversationCache, conversation_ca
 
 if TYPE_CHECKING:
     from tieline.app.build.page import Page, build_page
+    from tieline.app.build.shared_records import audit_copy, retained_traffic
     from tieline.app.build.tools import build_tools
     from tieline.tools.guarded_tools import GuardedTools
 else:
+    audit_copy = LazyImport("tieline.app.build.shared_records", "audit_copy")
+    retained_traffic = LazyImport("tieline.app.build.shared_records", "retained_traffic")
     build_page = LazyImport("tieline.app.build.page", "build_page")
     build_tools = LazyImport("tieline.app.build.tools", "build_tools")
 
@@ -138,13 +141,13 @@ def build(
     """
     tasks = Tasks()
     storage = Storage(config.store, env)
-    audit = open_audit_log(env)
+    audit = open_audit_log(env, audit_copy(storage) if storage.is_shared else None)
     proxies = Proxies.from_env(env)
     client = HttpClient(proxies=proxies)
     new_leg_id = leg_ids()
 
-    tools, tools_status = build_tools(config.tools, env, audit) if config.tools.enabled else (None, None)
-    agent_tools = tools_for_agents(config, env, audit, tools)
+    tools, tools_status = build_tools(config.tools, env, audit, storage) if config.tools.enabled else (None, None)
+    agent_tools = tools_for_agents(config, env, audit, tools, storage)
     conversations = conversation_cache()
     make_upstream = partial(upstream_backend, client=client, new_leg_id=new_leg_id, conversations=conversations)
     backends = build_backends(
@@ -169,6 +172,7 @@ def build(
     routes = ModelRoutes(config, backends)
     gateway = _gateway(config, routes.router, backends, tasks, audit, tools, known_secrets, conversations)
 
+    traffic = retained_traffic(storage, gateway.bus, tasks) if storage.is_shared and config.web.enabled else None
     guard = _guard(config, own_keys, named)
     page_token = PageToken(secrets.token_urlsafe(24))
     context = PageContext(
@@ -186,6 +190,7 @@ def build(
         make_upstream,
         known_secrets,
         storage,
+        traffic=traffic,
         workspace=tools.workspace if tools is not None else None,
         is_simulated=cursor_token is not None,
     )
@@ -277,6 +282,7 @@ def _gateway(
         mint=lambda: f"req_{secrets.token_hex(10)}",
         secrets=known_secrets,
         max_legs=config.web.traffic if config.web.enabled else 0,
+        prefix=f"{secrets.token_hex(4)}." if config.store.is_used else "",
     )
     descriptions = ModelDescriptions(
         configured=FactTable({name: settings.facts() for name, settings in config.models.items()}),

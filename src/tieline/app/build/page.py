@@ -73,7 +73,9 @@ def build_page(context: PageContext) -> Page:
     login = CursorLogin(context) if context.config.cursor.enabled is not False else None
     installer = PageInstaller(context) if context.config.web.setup and context.config.acp.enabled else None
     facts = _facts(context, login, installer, examples)
-    api = PageApi(gateway, sessions, stream, renderings, guard, tasks, facts, token=context.token)
+    api = PageApi(
+        gateway, sessions, stream, renderings, guard, tasks, facts, token=context.token, traffic=context.traffic
+    )
     return Page(api, static_files(), sessions, stream, store, login, installer)
 
 

@@ -1,6 +1,6 @@
 """Opens the gateway's database, and the stores of documents in it or in files of their own."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tieline.app.database.documents import DocumentStore, open_store
     from tieline.app.database.engine import Database
     from tieline.app.database.postgres import PostgresDatabase, PostgresLimits
+    from tieline.app.database.row_queue import RowQueue
     from tieline.app.database.sqlite import SqliteDatabase
     from tieline.model.ports import Store
 else:
@@ -20,6 +21,7 @@ else:
     open_store = LazyImport("tieline.app.database.documents", "open_store")
     PostgresDatabase = LazyImport("tieline.app.database.postgres", "PostgresDatabase")
     PostgresLimits = LazyImport("tieline.app.database.postgres", "PostgresLimits")
+    RowQueue = LazyImport("tieline.app.database.row_queue", "RowQueue")
     SqliteDatabase = LazyImport("tieline.app.database.sqlite", "SqliteDatabase")
 
 FILE_NAME = "sessions.sqlite3"
@@ -36,6 +38,8 @@ class Storage:
     def __init__(self, settings: StoreSettings, env: Mapping[str, str]) -> None:
         self.settings = settings
         self._folder = state_folder(env)
+        self._waiting: list[Callable[[], object]] | None = []
+        self._closing: list[Callable[[], Awaitable[None]]] = []
         url = store_url(settings, env)
         self.is_shared = url is not None
         """Whether other replicas use the same database."""
@@ -46,6 +50,30 @@ class Storage:
         else:
             self.database = LazyObject["Database"](_open_server, url, settings)
             self.database.now()
+
+    def when_started(self, work: Callable[[], object]) -> None:
+        """Call `work` when the event loop runs: now, or when `start` is called."""
+        if self._waiting is None:
+            work()
+        else:
+            self._waiting.append(work)
+
+    def start(self) -> None:
+        """Begin to use the database in the background. Call this in the event loop."""
+        waiting, self._waiting = self._waiting or [], None
+        for work in waiting:
+            work()
+
+    def row_queue(self, statement: str, title: str, max_size: int) -> "RowQueue":
+        """Return a queue of rows for the database, which is written after `start` and closed by `aclose`."""
+        queue = RowQueue(self.database.now(), statement, title, max_size=max_size)
+        self.when_started(queue.start)
+        self.on_close(queue.aclose)
+        return queue
+
+    def on_close(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Await `work()` before the database is closed."""
+        self._closing.append(work)
 
     def store(self) -> "Store":
         """Return the store of documents in the gateway's database."""
@@ -67,6 +95,8 @@ class Storage:
 
     async def aclose(self) -> None:
         """Close the database. Stores must not be used afterwards."""
+        for work in self._closing:
+            await work()
         if self.database.made is not None:
             await self.database.made.aclose()
 

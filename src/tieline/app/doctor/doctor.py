@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tieline.app.config import ConfigError
+from tieline.app.config import ConfigError, StoreSettings
 from tieline.app.doctor.accounts import account_checks
 from tieline.app.doctor.agents import agent_checks
 from tieline.app.doctor.backends import backend_checks
@@ -80,7 +80,8 @@ class Doctor:
 
     async def _start(self, stack: contextlib.AsyncExitStack, loaded: LoadedConfig) -> LocalGateway:
         """Start a gateway for the round trips, so that they are not recorded by one that is already running."""
-        starting = local_gateway(loaded.config, self._env, source=loaded.source, always_start=True)
+        config = replace(loaded.config, store=StoreSettings())  # replicas must not see the round trips either
+        starting = local_gateway(config, self._env, source=loaded.source, always_start=True)
         return await stack.enter_async_context(starting)
 
     def _clean(self, text: str) -> str:
