@@ -33,7 +33,8 @@ async def test_rows_from_all_threads_are_written(database: SqliteDatabase) -> No
     threads = [threading.Thread(target=queue.add, args=((number, "x"), 1)) for number in range(100, 400)]
     for thread in threads:
         thread.start()
-    await asyncio.to_thread(lambda: [thread.join() for thread in threads])
+    for thread in threads:
+        await asyncio.to_thread(thread.join)
     await queue.aclose()
     assert await ids(database) == [0, *range(100, 400)]
 

@@ -12,6 +12,7 @@ from tieline.app.doctor.agents import agent_checks
 from tieline.app.doctor.backends import backend_checks
 from tieline.app.doctor.clients import client_checks
 from tieline.app.doctor.configuration import LoadedConfig, load_checked
+from tieline.app.doctor.database import database_checks
 from tieline.app.doctor.findings import Check, Finding, known, problem, run_checks
 from tieline.app.doctor.machine import machine_checks
 from tieline.app.doctor.port import AREA as GATEWAY
@@ -55,6 +56,7 @@ class Doctor:
         async with contextlib.AsyncExitStack() as stack:
             checks = self._first_checks()
             checks += await self._gateway_checks(stack)
+            checks += database_checks(self._loaded.config, self._env) if self._loaded.app is not None else []
             checks += account_checks(self._loaded.config, self._env, self._loaded.app)
             checks += agent_checks(self._loaded.config, self._env)
             checks += client_checks(self._env)
