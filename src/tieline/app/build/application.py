@@ -168,7 +168,7 @@ def build(
     own_keys = client_keys(config, env)
     named = named_keys(config, env, own_keys)
     every_key = named if tunnel is None else (*named, tunnel.key)
-    known_secrets = Secrets([*backends.secrets, *own_keys, *(key.value for key in every_key)])
+    known_secrets = Secrets([*backends.secrets, *storage.secrets, *own_keys, *(key.value for key in every_key)])
     routes = ModelRoutes(config, backends)
     gateway = _gateway(config, routes.router, backends, tasks, audit, tools, known_secrets, conversations)
 

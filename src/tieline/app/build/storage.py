@@ -1,8 +1,9 @@
 """Opens the gateway's database, and the stores of documents in it or in files of their own."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from tieline.app.config import ConfigError, StoreSettings
 from tieline.app.folders import state_folder
@@ -41,6 +42,8 @@ class Storage:
         self._waiting: list[Callable[[], object]] | None = []
         self._closing: list[Callable[[], Awaitable[None]]] = []
         url = store_url(settings, env)
+        self.secrets = _secrets(url)
+        """The URL if it contains a password, and the password. Records must not contain them."""
         self.is_shared = url is not None
         """Whether other replicas use the same database."""
         self.database: LazyObject[Database]
@@ -75,9 +78,9 @@ class Storage:
         """Await `work()` before the database is closed."""
         self._closing.append(work)
 
-    def store(self) -> "Store":
-        """Return the store of documents in the gateway's database."""
-        return DocumentStore(self.database.now())
+    def store(self, *, announced: Collection[str] = ()) -> "DocumentStore":
+        """Return a store of documents in the gateway's database. See `DocumentStore` for `announced`."""
+        return DocumentStore(self.database.now(), announced=announced)
 
     def separate_store(self, folder: str | None) -> "Store":
         """Return a store that has a file of its own, in `folder` of the state folder. On a server, it has none.
@@ -109,6 +112,14 @@ def store_url(settings: StoreSettings, env: Mapping[str, str]) -> str | None:
     if not url:
         raise ConfigError(f"`store.url_env` is {settings.url_env}, but this variable is not set")
     return url
+
+
+def _secrets(url: str | None) -> tuple[str, ...]:
+    try:
+        password = urlsplit(url or "").password
+    except ValueError:  # the engine rejects such a URL
+        return ()
+    return (url, password, unquote(password)) if url and password else ()
 
 
 def _open_server(url: str, settings: StoreSettings) -> "Database":

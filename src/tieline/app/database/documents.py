@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from tieline.app.database.engine import Database, DatabaseUnavailable, Row, StatementFailed
@@ -76,14 +76,20 @@ class DocumentStore:
     """Keeps documents in a database. No method raises: the database logs when it becomes unavailable.
 
     One task writes to a shared database, because its connections could reorder changes of the same document. While the
-    database is not available, changes are kept in memory. If `owns_database` is true, closing the store closes the
-    database.
+    database is not available, changes are kept in memory. After each change in an `announced` shelf, the key is sent
+    to the channel with the name of the shelf. If `owns_database` is true, closing the store closes the database.
     """
 
     def __init__(
-        self, database: Database, *, owns_database: bool = False, warn: Callable[[str], None] = log.warning
+        self,
+        database: Database,
+        *,
+        announced: Collection[str] = (),
+        owns_database: bool = False,
+        warn: Callable[[str], None] = log.warning,
     ) -> None:
         self._database = database
+        self._announced = frozenset(announced)
         self._owns_database = owns_database
         self._warn = warn
         self._unwritten = UnwrittenChanges()
@@ -103,6 +109,14 @@ class DocumentStore:
             return data
         rows = await self._rows(_GET, (shelf, key))
         return bytes(rows[0][0]) if rows else None
+
+    async def current(self, shelf: str, key: str | None) -> Mapping[str, bytes | None]:
+        """Return one document, or all of a shelf if `key` is None. Raise DatabaseFailed if that is not possible."""
+        if key is None:
+            return self._unwritten.apply(shelf, dict(await self._database.fetch(_READ, (shelf,))), bytes)
+        is_changed, data = self._unwritten.get(shelf, key)
+        rows = [] if is_changed else await self._database.fetch(_GET, (shelf, key))
+        return {key: bytes(rows[0][0]) if rows else data}
 
     async def sizes(self, shelf: str) -> Mapping[str, int]:
         rows = await self._rows(_SIZES, (shelf,))
@@ -188,6 +202,8 @@ class DocumentStore:
             work = self._database.execute(_WRITE, (shelf, key, data))
         try:
             await work
+            if shelf in self._announced:
+                await self._database.notify(shelf, key or "")
         except StatementFailed as error:
             self._warn(f"a document could not be written: {error}")
 
