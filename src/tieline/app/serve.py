@@ -82,6 +82,7 @@ def serve(
             stopping = asyncio.Event()
             app = build(settings, env, token, source=source, stop=None if idle_limit is None else stopping.set)
             stack.push_async_callback(close, app)
+            app.storage.start()
             announce(app.startup.text(address(settings, listener.getsockname()[1])))
             for warning in app.warnings:
                 announce(f"{warning}\n")

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tieline.app.audit import AuditLog
 from tieline.app.build.agents import catalogue, which_in
 from tieline.app.build.status import BackendStatus
+from tieline.app.build.storage import Storage
 from tieline.app.build.workspaces import WorkspaceRegistry
 from tieline.app.config import AcpSettings, Config, ConfigError
 from tieline.app.lazy import LazyImport
@@ -35,6 +36,7 @@ def acp_backend(
     new_leg_id: Callable[[], str],
     *,
     audit: AuditLog,
+    storage: Storage,
     tools: "GuardedTools | None" = None,
     tasks: Tasks | None = None,
     workspaces: WorkspaceRegistry | None = None,
@@ -59,6 +61,7 @@ def acp_backend(
         folder=folder,
         folders=_folders(settings),
         audit=audit,
+        storage=storage,
         tools=tools,
         tasks=tasks,
         workspaces=workspaces,
@@ -69,7 +72,7 @@ def acp_backend(
 
 
 def tools_for_agents(
-    config: Config, env: Mapping[str, str], audit: AuditLog, tools: "GuardedTools | None"
+    config: Config, env: Mapping[str, str], audit: AuditLog, tools: "GuardedTools | None", storage: Storage
 ) -> "GuardedTools | None":
     """Return the tools for coding agents: the gateway's own `tools` if agents have the same workspace, else new ones.
 
@@ -83,7 +86,7 @@ def tools_for_agents(
         return tools
     if not (settings.files or settings.terminals):
         return None
-    own_tools, _ = build_tools(replace(config.tools, workspace=folder), env, audit)
+    own_tools, _ = build_tools(replace(config.tools, workspace=folder), env, audit, storage)
     return own_tools
 
 

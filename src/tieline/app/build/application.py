@@ -22,6 +22,7 @@ from tieline.app.build.page_context import PageContext
 from tieline.app.build.responses import build_archives, new_object_id
 from tieline.app.build.startup_text import NEEDS_KEY, StartupText
 from tieline.app.build.status import BackendStatus
+from tieline.app.build.storage import Storage
 from tieline.app.build.upstreams import upstream_backend
 from tieline.app.build.workspaces import WorkspaceRegistry
 from tieline.app.config import ClientSettings, Config, UpstreamSettings
@@ -57,9 +58,12 @@ from tieline.wire.shared.conversations import ConversationCache, conversation_ca
 
 if TYPE_CHECKING:
     from tieline.app.build.page import Page, build_page
+    from tieline.app.build.shared_records import audit_copy, retained_traffic
     from tieline.app.build.tools import build_tools
     from tieline.tools.guarded_tools import GuardedTools
 else:
+    audit_copy = LazyImport("tieline.app.build.shared_records", "audit_copy")
+    retained_traffic = LazyImport("tieline.app.build.shared_records", "retained_traffic")
     build_page = LazyImport("tieline.app.build.page", "build_page")
     build_tools = LazyImport("tieline.app.build.tools", "build_tools")
 
@@ -102,6 +106,8 @@ class App:
     store: LazyObject[Store]
     """The store that contains the archives of the Responses API."""
     startup: StartupText
+    storage: Storage
+    """The gateway's database."""
     tools: "GuardedTools | None" = None
     """The gateway's own tools, if they are enabled."""
     lazy_page: "LazyObject[Page] | None" = None
@@ -128,6 +134,7 @@ class App:
         for backend in self.backends.values():
             await backend.aclose()
         await self.client.aclose()
+        await self.storage.aclose()
 
 
 def build(
@@ -146,14 +153,15 @@ def build(
     None, clients may not do that.
     """
     tasks = Tasks()
-    audit = open_audit_log(env)
+    storage = Storage(config.store, env)
+    audit = open_audit_log(env, audit_copy(storage) if storage.is_shared else None)
     proxies = Proxies.from_env(env)
     client = HttpClient(proxies=proxies)
     new_leg_id = leg_ids()
 
-    tools, tools_status = build_tools(config.tools, env, audit) if config.tools.enabled else (None, None)
-    agent_tools = tools_for_agents(config, env, audit, tools)
-    workspaces = WorkspaceRegistry(config, env, audit, tools)
+    tools, tools_status = build_tools(config.tools, env, audit, storage) if config.tools.enabled else (None, None)
+    agent_tools = tools_for_agents(config, env, audit, tools, storage)
+    workspaces = WorkspaceRegistry(config, env, audit, tools, storage)
     conversations = conversation_cache()
     make_upstream = partial(upstream_backend, client=client, new_leg_id=new_leg_id, conversations=conversations)
     backends = build_backends(
@@ -163,6 +171,7 @@ def build(
         proxies=proxies,
         tasks=tasks,
         audit=audit,
+        storage=storage,
         agent_tools=agent_tools,
         new_leg_id=new_leg_id,
         cursor_token=cursor_token,
@@ -174,10 +183,11 @@ def build(
     own_keys = client_keys(config, env)
     named = named_keys(config, env, own_keys)
     every_key = named if tunnel is None else (*named, tunnel.key)
-    known_secrets = Secrets([*backends.secrets, *own_keys, *(key.value for key in every_key)])
+    known_secrets = Secrets([*backends.secrets, *storage.secrets, *own_keys, *(key.value for key in every_key)])
     routes = ModelRoutes(config, backends)
     gateway = _gateway(config, routes.router, backends, tasks, audit, tools, known_secrets, conversations, workspaces)
 
+    traffic = retained_traffic(storage, gateway.bus, tasks) if storage.is_shared and config.web.enabled else None
     guard = _guard(config, own_keys, named)
     page_token = PageToken(secrets.token_urlsafe(24))
     context = PageContext(
@@ -195,11 +205,13 @@ def build(
         make_upstream,
         known_secrets,
         workspaces,
+        storage,
+        traffic=traffic,
         is_simulated=cursor_token is not None,
     )
     page = LazyObject(build_page, context) if config.web.enabled else None
     profiles = _profiles(config, env, has_named_keys=bool(named))
-    archives, store = build_archives(config.responses, env, tasks)
+    archives, store = build_archives(config.responses, storage, tasks)
     startup = StartupText(config, backends.statuses, backends.upstreams, routes.aliases, guard.has_keys, source)
     relay = Relay(gateway, tasks, keep_alive=config.server.keep_alive)
     bodies = BodyBudget(trim=trim)
@@ -249,6 +261,7 @@ def build(
         archives,
         store,
         startup,
+        storage,
         tools,
         page,
         guard.warnings(),
@@ -305,6 +318,7 @@ def _gateway(
         mint=lambda: f"req_{secrets.token_hex(10)}",
         secrets=known_secrets,
         max_legs=config.web.traffic if config.web.enabled else 0,
+        prefix=f"{secrets.token_hex(4)}." if config.store.is_used else "",
     )
     descriptions = ModelDescriptions(
         configured=FactTable({name: settings.facts() for name, settings in config.models.items()}),

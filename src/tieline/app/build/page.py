@@ -1,5 +1,6 @@
 """Builds the web page: its sessions, their store, the workspace files, the Cursor login and the event stream."""
 
+import contextlib
 import secrets
 import shlex
 import time
@@ -16,14 +17,16 @@ from tieline.app.build.cursor_login import CursorLogin
 from tieline.app.build.examples import EXAMPLES, ExampleTools
 from tieline.app.build.page_context import PageContext
 from tieline.app.build.status import TOOLS, BackendStatus
+from tieline.app.build.storage import Storage
 from tieline.app.build.upstream_setup import AddedUpstreams
 from tieline.app.config import AcpSettings
-from tieline.app.folders import state_folder
+from tieline.app.database.documents import DocumentStore
+from tieline.app.database.engine import DatabaseFailed
 from tieline.app.lazy_backend import LazyBackend
-from tieline.app.store import open_store
 from tieline.backends.acp.catalogue import find, install_line
-from tieline.core.sessions.sessions import PageSessions, no_examples
+from tieline.core.sessions.sessions import SHELF, PageSessions, no_examples
 from tieline.model.ports import Backend, Store
+from tieline.tasks import Tasks
 from tieline.tools.guarded_tools import MODES
 from tieline.web.api import PageApi
 from tieline.web.embed import EmbedPage
@@ -60,8 +63,7 @@ class Page:
 def build_page(context: PageContext) -> Page:
     """Build the web page."""
     gateway, tasks, guard = context.gateway, context.tasks, context.guard
-    folder = state_folder(context.env)
-    store: Store = open_store(folder)
+    store = context.storage.store(announced=(SHELF,))
     examples = ExampleTools(context.env, context.audit) if context.config.demo else None
     sessions = PageSessions(
         gateway,
@@ -72,13 +74,17 @@ def build_page(context: PageContext) -> Page:
         clock=time.time,
         examples=examples.open if examples is not None else no_examples,
     )
+    if context.storage.is_shared:
+        context.storage.when_started(partial(_follow_replicas, context.storage, store, sessions, tasks))
     renderings = TurnRenderer(store)
     keep_alive = context.config.server.keep_alive
     stream = Stream(gateway.bus, gateway.inbox, tasks, renderings, clock=time.time, keep_alive=keep_alive)
     login = CursorLogin(context) if context.config.cursor.enabled is not False else None
     installer = PageInstaller(context) if context.config.web.setup and context.config.acp.enabled else None
     facts = _facts(context, login, installer, examples)
-    api = PageApi(gateway, sessions, stream, renderings, guard, tasks, facts, token=context.token)
+    api = PageApi(
+        gateway, sessions, stream, renderings, guard, tasks, facts, token=context.token, traffic=context.traffic
+    )
     files = static_files()
     embed = EmbedPage(
         files[PAGES["/"]],
@@ -89,6 +95,16 @@ def build_page(context: PageContext) -> Page:
         clock=time.monotonic,
     )
     return Page(api, files, sessions, stream, embed, store, login, installer)
+
+
+def _follow_replicas(storage: Storage, store: DocumentStore, sessions: PageSessions, tasks: Tasks) -> None:
+    """Load sessions when another replica has changed them, and all after each connect."""
+
+    async def load(session: str) -> None:
+        with contextlib.suppress(DatabaseFailed):  # all are loaded after the next connect
+            sessions.reload(await store.current(SHELF, session or None), is_complete=not session)
+
+    storage.database.now().listen(SHELF, lambda session: tasks.start(load(session), "sessions"))
 
 
 def _facts(

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tieline.app.audit import AuditLog
 from tieline.app.build.backends import Backends
 from tieline.app.build.model_routes import ModelRoutes
+from tieline.app.build.storage import Storage
 from tieline.app.build.upstreams import MakeUpstream
 from tieline.app.build.workspaces import WorkspaceRegistry
 from tieline.app.config import Config
@@ -14,6 +16,9 @@ from tieline.core.watch.secrets import Secrets
 from tieline.frontends.guard import Guard, PageToken
 from tieline.net.client.http import Proxies
 from tieline.tasks import Tasks
+
+if TYPE_CHECKING:
+    from tieline.app.retained_traffic import RetainedTraffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,5 +40,8 @@ class PageContext:
     secrets: Secrets
     """The known secrets, to which the keys of added upstreams are added."""
     workspaces: WorkspaceRegistry
+    storage: Storage
+    traffic: "RetainedTraffic | None" = None
+    """The traffic of all replicas, if they share a database."""
     is_simulated: bool = False
     """Whether the Cursor backend talks to the simulator."""

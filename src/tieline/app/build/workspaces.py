@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec.structs import replace
 
 from tieline.app.audit import AuditLog
+from tieline.app.build.storage import Storage
 from tieline.app.config import Config, ConfigError
 from tieline.app.lazy import LazyImport
 from tieline.model.errors import BadRequest, GatewayError
@@ -141,10 +142,15 @@ class WorkspaceRegistry:
     """Implements `model.workspaces.Workspaces`: all workspaces by name."""
 
     def __init__(
-        self, config: Config, env: Mapping[str, str], audit: AuditLog, default_tools: "GuardedTools | None"
+        self,
+        config: Config,
+        env: Mapping[str, str],
+        audit: AuditLog,
+        default_tools: "GuardedTools | None",
+        storage: Storage,
     ) -> None:
         self._usual: Autonomy = "all" if config.tools.yolo else "ask"
-        self._settings, self._env, self._audit = config.tools, env, audit
+        self._settings, self._env, self._audit, self._storage = config.tools, env, audit, storage
         self._workspaces: dict[str, ServedWorkspace] = {}
         self._on_remove: list[OnRemove] = []
         self._on_change: list[Callable[[], None]] = []
@@ -247,7 +253,7 @@ class WorkspaceRegistry:
         return workspace
 
     def _make_tools(self, folder: str) -> "GuardedTools":
-        return build_tools(replace(self._settings, workspace=folder), self._env, self._audit)[0]
+        return build_tools(replace(self._settings, workspace=folder), self._env, self._audit, self._storage)[0]
 
 
 def _is_usable(workspace: ServedWorkspace) -> bool:
