@@ -12,7 +12,7 @@ from tieline.app.database.documents import MemoryStore
 from tieline.core.inbox.inbox import Inbox
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.routing import Router
-from tieline.core.sessions.sessions import MAX_OPEN, SAVE_EVERY, SHELF, PageSessions
+from tieline.core.sessions.sessions import MAX_OPEN, SAVE_EVERY, PageSessions
 from tieline.core.watch.bus import Bus, BusEvent, MessageEvents, SessionChanged, SessionDeleted, TurnCompleted
 from tieline.model.content import File, Image, Text, Thinking, ToolCall, ToolResult
 from tieline.model.errors import GatewayError
@@ -66,11 +66,6 @@ class Stand:
     def _hear(self, news: BusEvent) -> None:
         self.news.append(news)
         self.told.set()
-
-    async def reload(self, session: str = "") -> None:
-        """Take over what another gateway has stored."""
-        documents = {session: await self.store.get(SHELF, session)} if session else await self.store.read(SHELF)
-        self.sessions.reload(documents, is_complete=not session)
 
     async def begin(self) -> str:
         return (await self.sessions.create("test/m")).id
@@ -497,56 +492,3 @@ async def test_sessions_belong_to_an_owner_and_a_workspace(stand: Stand) -> None
         stand.gateway.bus.detail(leg.id, Scope(None, "theirs"))
     assert {one.place for one in stand.news if isinstance(one, MessageEvents | TurnCompleted)} == {place}
     assert [one.place for one in await (await stand.restarted()).sessions.summaries(Scope("ann"))] == [place]
-
-
-# ── Replicas ─────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_a_session_of_another_replica_appears_changes_and_disappears() -> None:
-    one = Stand()
-    two = Stand(one.store)
-    assert await two.sessions.summaries() == []
-    session = await one.begin()
-    await two.reload(session)
-    assert two.news == [SessionChanged(summary) for summary in await two.sessions.summaries()]
-    one.backend.legs.append([[Started(id="leg", model="m"), *words("Hello"), END]])
-    await one.say(session, "Hi")
-    await two.reload(session)
-    assert await two.shown(session) == await one.shown(session) == ["Hi", "Hello"]
-    await two.sessions.change(session, title="Renamed")
-    await one.reload(session)
-    assert [summary.title for summary in await one.sessions.summaries()] == ["Renamed"]
-    await one.sessions.delete(session)
-    await two.reload()
-    assert await two.sessions.summaries() == []
-    assert isinstance(two.news[-1], SessionDeleted)
-    await one.tasks.aclose()
-    await two.tasks.aclose()
-
-
-async def test_a_message_that_another_replica_generates_is_not_shown_as_stopped() -> None:
-    one = Stand()
-    two = Stand(one.store)
-    await two.sessions.summaries()
-    session = await one.pause()
-    await two.reload()
-    (summary,) = await two.sessions.summaries()
-    assert summary.running
-    assert [turn.ending for turn in (await two.sessions.view(session)).turns] == [None, None]
-    await one.reload(session)
-    await one.sessions.stop(session)
-    await two.reload(session)
-    (summary,) = await two.sessions.summaries()
-    assert not summary.running
-    assert (await two.sessions.view(session)).turns[-1].ending == Finished(reason=StopReason.CANCELLED)
-    await one.tasks.aclose()
-    await two.tasks.aclose()
-
-
-async def test_an_unchanged_session_is_not_reported_again() -> None:
-    stand = Stand()
-    session = await stand.begin()
-    news = list(stand.news)
-    await stand.reload(session)
-    await stand.reload()
-    assert stand.news == news

@@ -1,6 +1,5 @@
 """Builds the web page: its sessions, their store, the workspace files, the Cursor login and the event stream."""
 
-import contextlib
 import secrets
 import shlex
 import time
@@ -17,16 +16,12 @@ from tieline.app.build.cursor_login import CursorLogin
 from tieline.app.build.examples import EXAMPLES, ExampleTools
 from tieline.app.build.page_context import PageContext
 from tieline.app.build.status import TOOLS, BackendStatus
-from tieline.app.build.storage import Storage
 from tieline.app.build.upstream_setup import AddedUpstreams
 from tieline.app.config import AcpSettings
-from tieline.app.database.documents import DocumentStore
-from tieline.app.database.engine import DatabaseFailed
 from tieline.app.lazy_backend import LazyBackend
 from tieline.backends.acp.catalogue import find, install_line
-from tieline.core.sessions.sessions import SHELF, PageSessions, no_examples
+from tieline.core.sessions.sessions import PageSessions, no_examples
 from tieline.model.ports import Backend, Store
-from tieline.tasks import Tasks
 from tieline.tools.guarded_tools import MODES
 from tieline.web.api import PageApi
 from tieline.web.embed import EmbedPage
@@ -63,7 +58,7 @@ class Page:
 def build_page(context: PageContext) -> Page:
     """Build the web page."""
     gateway, tasks, guard = context.gateway, context.tasks, context.guard
-    store = context.storage.store(announced=(SHELF,))
+    store = context.storage.store()
     examples = ExampleTools(context.env, context.audit) if context.config.demo else None
     sessions = PageSessions(
         gateway,
@@ -74,8 +69,6 @@ def build_page(context: PageContext) -> Page:
         clock=time.time,
         examples=examples.open if examples is not None else no_examples,
     )
-    if context.storage.is_shared:
-        context.storage.when_started(partial(_follow_replicas, context.storage, store, sessions, tasks))
     renderings = TurnRenderer(store)
     keep_alive = context.config.server.keep_alive
     stream = Stream(gateway.bus, gateway.inbox, tasks, renderings, clock=time.time, keep_alive=keep_alive)
@@ -95,16 +88,6 @@ def build_page(context: PageContext) -> Page:
         clock=time.monotonic,
     )
     return Page(api, files, sessions, stream, embed, store, login, installer)
-
-
-def _follow_replicas(storage: Storage, store: DocumentStore, sessions: PageSessions, tasks: Tasks) -> None:
-    """Load sessions when another replica has changed them, and all after each connect."""
-
-    async def load(session: str) -> None:
-        with contextlib.suppress(DatabaseFailed):  # all are loaded after the next connect
-            sessions.reload(await store.current(SHELF, session or None), is_complete=not session)
-
-    storage.database.now().listen(SHELF, lambda session: tasks.start(load(session), "sessions"))
 
 
 def _facts(

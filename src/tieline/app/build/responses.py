@@ -2,7 +2,6 @@
 
 import secrets
 import time
-from functools import partial
 
 from tieline.app.build.storage import Storage
 from tieline.app.config import ResponsesSettings
@@ -28,11 +27,10 @@ def build_archives(
     max_mib = settings.max_mib if is_kept else min(settings.max_mib, MAX_MEMORY_MIB)
     age, total = settings.keep_days * DAY, max_mib * MIB
     limits = ArchiveLimits(total=total, each=min(total, 32 * MIB), age=age)
-    archive = partial(Archive, store.get, is_shared=storage.is_shared)
     archives = ResponseArchives(
-        archive("responses", tasks, time.time, limits),
-        archive("items", tasks, time.time, limits._replace(total=MAX_ITEM_MIB * MIB)),
-        archive("conversations", tasks, time.time, limits),
+        Archive(store.get, "responses", tasks, time.time, limits),
+        Archive(store.get, "items", tasks, time.time, limits._replace(total=MAX_ITEM_MIB * MIB)),
+        Archive(store.get, "conversations", tasks, time.time, limits),
         is_storing=settings.store,
     )
     return archives, store

@@ -6,8 +6,7 @@ A document is a byte string with a key. Documents are grouped into shelves, and 
 import asyncio
 import contextlib
 import logging
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tieline.app.database.engine import Database, DatabaseUnavailable, Row, StatementFailed
@@ -25,10 +24,6 @@ _WRITE = """
 INSERT INTO document (shelf, key, data) VALUES (?, ?, ?)
 ON CONFLICT (shelf, key) DO UPDATE SET data = excluded.data
 """
-_FIND = """
-SELECT key, length(data) FROM document WHERE shelf = ? AND key >= ? AND key < ? AND key LIKE ? ESCAPE '!'
-ORDER BY number
-"""
 _REMOVE = "DELETE FROM document WHERE shelf = ? AND key = ?"
 _REMOVE_ALL = "DELETE FROM document WHERE shelf = ?"
 
@@ -36,8 +31,6 @@ _REMOVE_ALL = "DELETE FROM document WHERE shelf = ?"
 CHANNEL = "documents"
 CLOSE_LIMIT = 20.0
 """Seconds to wait until all documents are written when the store is closed."""
-LAST = "\U0010ffff"
-"""The last character: a text that starts with another text is less than that text followed by this character."""
 
 
 class MemoryStore:
@@ -54,10 +47,6 @@ class MemoryStore:
 
     async def sizes(self, shelf: str) -> Mapping[str, int]:
         return {key: len(data) for key, data in self._shelves.get(shelf, {}).items()}
-
-    async def find(self, shelf: str, start: str, end: str) -> Mapping[str, int]:
-        sizes = await self.sizes(shelf)
-        return {key: size for key, size in sizes.items() if key.startswith(start) and key.endswith(end)}
 
     async def write(self, shelf: str, key: str, data: bytes) -> None:
         self._shelves.setdefault(shelf, {})[key] = data
@@ -76,20 +65,18 @@ class DocumentStore:
     """Keeps documents in a database. No method raises: the database logs when it becomes unavailable.
 
     One task writes to a shared database, because its connections could reorder changes of the same document. While the
-    database is not available, changes are kept in memory. After each change in an `announced` shelf, the key is sent
-    to the channel with the name of the shelf. If `owns_database` is true, closing the store closes the database.
+    database is not available, changes are kept in memory. If `owns_database` is true, closing the store closes the
+    database.
     """
 
     def __init__(
         self,
         database: Database,
         *,
-        announced: Collection[str] = (),
         owns_database: bool = False,
         warn: Callable[[str], None] = log.warning,
     ) -> None:
         self._database = database
-        self._announced = frozenset(announced)
         self._owns_database = owns_database
         self._warn = warn
         self._unwritten = UnwrittenChanges()
@@ -110,24 +97,9 @@ class DocumentStore:
         rows = await self._rows(_GET, (shelf, key))
         return bytes(rows[0][0]) if rows else None
 
-    async def current(self, shelf: str, key: str | None) -> Mapping[str, bytes | None]:
-        """Return one document, or all of a shelf if `key` is None. Raise DatabaseFailed if that is not possible."""
-        if key is None:
-            return self._unwritten.apply(shelf, dict(await self._database.fetch(_READ, (shelf,))), bytes)
-        is_changed, data = self._unwritten.get(shelf, key)
-        rows = [] if is_changed else await self._database.fetch(_GET, (shelf, key))
-        return {key: bytes(rows[0][0]) if rows else data}
-
     async def sizes(self, shelf: str) -> Mapping[str, int]:
         rows = await self._rows(_SIZES, (shelf,))
         return self._unwritten.apply(shelf, dict(rows), len)
-
-    async def find(self, shelf: str, start: str, end: str) -> Mapping[str, int]:
-        parameters = (shelf, start, start + LAST, "%" + re.sub("([%_!])", r"!\1", end))
-        rows = await self._rows(_FIND, parameters)
-        found = self._unwritten.apply(shelf, dict(rows), len)
-        # SQLite's LIKE ignores case.
-        return {key: size for key, size in found.items() if key.startswith(start) and key.endswith(end)}
 
     async def write(self, shelf: str, key: str, data: bytes) -> None:
         await self._change(Change(shelf, key), data)
@@ -202,8 +174,6 @@ class DocumentStore:
             work = self._database.execute(_WRITE, (shelf, key, data))
         try:
             await work
-            if shelf in self._announced:
-                await self._database.notify(shelf, key or "")
         except StatementFailed as error:
             self._warn(f"a document could not be written: {error}")
 

@@ -7,7 +7,7 @@ stored last is kept, with the ending *cancelled*.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -438,38 +438,6 @@ class PageSessions:
                 session.update(running=False)
             self._is_loaded = True
 
-    def reload(self, documents: Mapping[str, bytes | None], *, is_complete: bool) -> None:
-        """Use the stored versions of sessions that another replica may have changed or, if None, deleted.
-
-        If `is_complete` is true, all other sessions have been deleted.
-        """
-        if not self._is_loaded:
-            return
-        gone = set(self._sessions) - set(documents) if is_complete else ()
-        for session_id, document in (*documents.items(), *((session_id, None) for session_id in gone)):
-            self._replace(session_id, document)
-
-    def _replace(self, session_id: str, document: bytes | None) -> None:
-        """Use the stored version of a session, unless this replica is generating a message in it."""
-        known = self._sessions.get(session_id)
-        if known is not None and known.draft is not None:
-            return
-        if document is None:
-            if known is not None:
-                del self._sessions[session_id]
-                self._trees.pop(session_id)
-                self._bus.publish(SessionDeleted(session_id, known.summary.place))
-            return
-        for stored in _decoded([document], StoredSession):
-            if known is None:
-                self._sessions[session_id] = _LiveSession(stored)
-            elif known.stored != stored:
-                known.stored = stored
-            else:
-                continue
-            self._trees.pop(session_id)
-            self._bus.publish(SessionChanged(stored.summary))
-
     async def _find(self, session_id: str) -> _LiveSession:
         await self._load()
         session = self._sessions.get(session_id)
@@ -485,9 +453,7 @@ class PageSessions:
             # Another request may have loaded them during the await.
             tree = session.tree or self._trees.get(session.id)
             if tree is None:
-                turns = _decoded(documents.values(), Turn)
-                # A session that runs without a draft runs in another replica.
-                tree = MessageTree(turns if session.summary.running else map(_ended, turns))
+                tree = MessageTree(map(_ended, _decoded(documents.values(), Turn)))
                 self._trees.put(session.id, tree)
         return tree
 
