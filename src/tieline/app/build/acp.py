@@ -1,6 +1,6 @@
 """Checks whether coding agents are available, and builds their backend. The backend's code is imported on first use."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tieline.app.audit import AuditLog
 from tieline.app.build.agents import catalogue, which_in
+from tieline.app.build.ids import Ids
 from tieline.app.build.status import BackendStatus
 from tieline.app.build.storage import Storage
 from tieline.app.config import AcpSettings, Config, ConfigError
@@ -32,7 +33,7 @@ MOST_SHOWN = 6
 def acp_backend(
     config: Config,
     env: Mapping[str, str],
-    new_leg_id: Callable[[], str],
+    ids: Ids,
     *,
     audit: AuditLog,
     storage: Storage,
@@ -53,7 +54,7 @@ def acp_backend(
         make_acp_backend,
         config,
         env,
-        new_leg_id,
+        ids,
         agents=agents,
         which=which,
         folder=folder,

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from tieline.app.audit import AuditLog, open_audit_log
 from tieline.app.build.acp import tools_for_agents
 from tieline.app.build.backends import Backends, build_backends
-from tieline.app.build.ids import leg_ids
+from tieline.app.build.ids import Ids
 from tieline.app.build.keys import client_keys, named_keys
 from tieline.app.build.model_families import FAMILIES
 from tieline.app.build.model_routes import ModelRoutes
 from tieline.app.build.page_context import PageContext
-from tieline.app.build.responses import build_archives, new_object_id
+from tieline.app.build.responses import build_archives
 from tieline.app.build.startup_text import NEEDS_KEY, StartupText
 from tieline.app.build.status import BackendStatus
 from tieline.app.build.storage import Storage
@@ -141,12 +141,12 @@ def build(
     audit = open_audit_log(env)
     proxies = Proxies.from_env(env)
     client = HttpClient(proxies=proxies)
-    new_leg_id = leg_ids()
+    ids = Ids()
 
     tools, tools_status = build_tools(config.tools, env, audit) if config.tools.enabled else (None, None)
     agent_tools = tools_for_agents(config, env, audit, tools)
     conversations = conversation_cache()
-    make_upstream = partial(upstream_backend, client=client, new_leg_id=new_leg_id, conversations=conversations)
+    make_upstream = partial(upstream_backend, client=client, new_leg_id=ids.leg, conversations=conversations)
     backends = build_backends(
         config,
         env,
@@ -156,7 +156,7 @@ def build(
         audit=audit,
         storage=storage,
         agent_tools=agent_tools,
-        new_leg_id=new_leg_id,
+        ids=ids,
         cursor_token=cursor_token,
     )
     if tools_status is not None:
@@ -167,7 +167,7 @@ def build(
     every_key = named if tunnel is None else (*named, tunnel.key)
     known_secrets = Secrets([*backends.secrets, *own_keys, *(key.value for key in every_key)])
     routes = ModelRoutes(config, backends)
-    gateway = _gateway(config, routes.router, backends, tasks, audit, tools, known_secrets, conversations)
+    gateway = _gateway(config, routes.router, backends, tasks, audit, tools, known_secrets, conversations, ids)
 
     guard = _guard(config, own_keys, named)
     page_token = PageToken(secrets.token_urlsafe(24))
@@ -179,7 +179,7 @@ def build(
         tasks,
         backends,
         proxies,
-        new_leg_id,
+        ids,
         page_token,
         audit,
         routes,
@@ -217,7 +217,7 @@ def build(
             guard,
             tasks,
             clock=time.time,
-            mint=new_object_id,
+            mint=ids.document,
             keep_alive=config.server.keep_alive,
         ),
         limit=config.server.max_body_mib * MIB,
@@ -268,10 +268,9 @@ def _gateway(
     tools: "GuardedTools | None",
     known_secrets: Secrets,
     conversations: ConversationCache,
+    ids: Ids,
 ) -> Gateway:
-    inbox = Inbox(
-        mint=partial(secrets.token_hex, 6), clock=time.time, audit=audit.write_entry, timeout=config.inbox.timeout
-    )
+    inbox = Inbox(mint=ids.inbox_item, clock=time.time, audit=audit.write_entry, timeout=config.inbox.timeout)
     bus = Bus(
         clock=time.time,
         mint=lambda: f"req_{secrets.token_hex(10)}",

@@ -1,7 +1,7 @@
 """Builds all backends: the demo model, configured upstreams, the Cursor account and coding agents."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,7 @@ from tieline.app.audit import AuditLog
 from tieline.app.build.acp import acp_backend
 from tieline.app.build.added_upstreams import AddedUpstream, LoadedUpstreams, load_now
 from tieline.app.build.cursor import cursor_backend
+from tieline.app.build.ids import Ids
 from tieline.app.build.status import BackendStatus
 from tieline.app.build.storage import Storage
 from tieline.app.build.upstreams import ADDED_KEY, MakeUpstream, added_status, upstream_key
@@ -69,7 +70,7 @@ def build_backends(
     audit: AuditLog,
     storage: Storage,
     agent_tools: "GuardedTools | None",
-    new_leg_id: Callable[[], str],
+    ids: Ids,
     cursor_token: str | None = None,
 ) -> Backends:
     """Build every backend that the configuration enables. `agent_tools` judges the actions of coding agents.
@@ -88,9 +89,9 @@ def build_backends(
         backends.secrets.extend(secret_values(settings.headers))
     _put_added(backends, load_now(env), make_upstream)
     park_for = config.parking.deadline
-    if cursor := cursor_backend(config.cursor, env, proxies, new_leg_id, cursor_token, park_for=park_for):
+    if cursor := cursor_backend(config.cursor, env, proxies, ids, cursor_token, park_for=park_for):
         backends.put("cursor", *cursor)
-    if acp := acp_backend(config, env, new_leg_id, audit=audit, storage=storage, tools=agent_tools, tasks=tasks):
+    if acp := acp_backend(config, env, ids, audit=audit, storage=storage, tools=agent_tools, tasks=tasks):
         backends.put("acp", *acp)
     for agent in config.acp.agents.values():
         backends.secrets.extend(secret_values(agent.env))

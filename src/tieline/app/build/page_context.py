@@ -1,10 +1,11 @@
 """The settings and objects that the web page needs from the rest of the program."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tieline.app.audit import AuditLog
 from tieline.app.build.backends import Backends
+from tieline.app.build.ids import Ids
 from tieline.app.build.model_routes import ModelRoutes
 from tieline.app.build.storage import Storage
 from tieline.app.build.upstreams import MakeUpstream
@@ -27,7 +28,7 @@ class PageContext:
     tasks: Tasks
     backends: Backends
     proxies: Proxies
-    new_leg_id: Callable[[], str]
+    ids: Ids
     token: PageToken
     audit: AuditLog
     routes: ModelRoutes

@@ -1,6 +1,5 @@
 """Builds the archives of the Responses API, which hold responses and conversations."""
 
-import secrets
 import time
 
 from tieline.app.build.storage import Storage
@@ -34,8 +33,3 @@ def build_archives(
         is_storing=settings.store,
     )
     return archives, store
-
-
-def new_object_id(prefix: str) -> str:
-    """Return a random id such as `resp_…`."""
-    return f"{prefix}_{secrets.token_hex(20)}"
