@@ -14,8 +14,8 @@ APT_CHROMIUM := DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install --yes
 CLIENTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-system test-clients test-long check pytest chromium screenshots format bench walk dist proto \
-	lock clean
+.PHONY: help run test test-system test-clients test-long check pytest chromium servers screenshots format bench walk \
+	dist proto lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,7 +30,7 @@ PYTEST := $(BIN)/pytest -n 3 --dist loadfile
 test: $(VENV)/dev.stamp ## Run static checks and the fast tests in parallel: run this before you push
 	@$(MAKE) --no-print-directory --jobs=2 check pytest
 
-test-system: $(VENV)/dev.stamp chromium ## Run the slow tests: browser, agents as programs, large bodies
+test-system: $(VENV)/dev.stamp chromium servers ## Run the slow tests: browser, PostgreSQL, nginx, agents as programs
 	$(PYTEST) -m system
 
 test-clients: $(VENV)/dev.stamp ## Install real clients from npm and PyPI, and run each on the demo model
@@ -53,6 +53,10 @@ chromium:
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null || { \
 		test "$$(id -u)" = 0 && command -v apt-get > /dev/null && { $(APT_CHROMIUM) || { timeout 120 apt-get update && $(APT_CHROMIUM); }; }; \
 	} > /dev/null 2>&1 < /dev/null || echo "Chromium is not installed: the tests of the web page will be skipped."
+
+# The tests of replicas need PostgreSQL and nginx; without them they are skipped.
+servers:
+	@sh tests/install_servers.sh
 
 screenshots: $(VENV)/dev.stamp ## Update the screenshots in the documentation
 	$(BIN)/python -m tests.web.screenshots

@@ -77,6 +77,14 @@ class PostgresServer:
             self._process.wait(WAIT)
             self._process = None
 
+    def freeze(self) -> None:
+        """Make the server hang, with all its connections."""
+        self._signal_all(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """End `freeze`."""
+        self._signal_all(signal.SIGCONT)
+
     def create(self) -> str:
         """Create an empty database and return its URL."""
         name = f"test_{secrets.token_hex(6)}"
@@ -88,6 +96,14 @@ class PostgresServer:
         name = url.rpartition("/")[2]
         arguments = ("-h", str(self._folder), "-p", str(self.port), "-U", USER, "-d", name, "-Atqc", statement)
         return self._call("psql", *arguments)
+
+    def _signal_all(self, signum: signal.Signals) -> None:
+        """Send a signal to the server and to the processes of its connections."""
+        assert self._process is not None
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for one in (pid, *map(int, children)):
+            os.kill(one, signum)
 
     def _answers(self) -> bool:
         command = [str(self._programs / "pg_isready"), "-q", "-h", str(self._folder), "-p", str(self.port)]

@@ -31,8 +31,8 @@ from tieline.model.bounded_cache import BoundedCache
 from tieline.tasks import Tasks
 
 log = logging.getLogger("tieline")
-# The pool would log every attempt to connect. This engine logs an outage once.
-logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
+# The driver would log every failed attempt to connect. This engine logs an outage once.
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 CHANNEL = "tieline"
 """The only PostgreSQL channel. A message is the name of a channel of `Database.listen`, a space, and the payload."""
@@ -166,10 +166,18 @@ class PostgresDatabase:
 
     async def _do(self, work: Work[T]) -> T:
         """Run `work` with a connection, in a task of its own that a cancelled caller does not interrupt."""
+        pool = self._pool
         task = self._tasks.start(self._outcome(work), "database operation")
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
-        outcome: T | DatabaseFailed = await asyncio.shield(task)
+        await asyncio.wait([task], timeout=self._limits.operation)
+        if not task.done():
+            # The server cancels slow statements itself, so the network or the whole server hangs.
+            task.cancel()
+            if pool is not None:
+                self._lose(pool)
+            raise DatabaseUnavailable(f"{self.title}: no answer within {self._limits.operation:g} seconds")
+        outcome: T | DatabaseFailed = task.result()
         if isinstance(outcome, DatabaseFailed):
             raise outcome
         return outcome
@@ -177,17 +185,14 @@ class PostgresDatabase:
     async def _outcome(self, work: Work[T]) -> T | DatabaseFailed:
         """Return the result of `work`, or the exception that the caller has to raise."""
         try:
-            async with asyncio.timeout(self._limits.operation):
-                pool = await self._ready_pool()
-                try:
-                    return await self._with_connection(pool, work)
-                except (_NotConnected, PoolClosed):
-                    self._lose(pool)
-                    return await self._with_connection(await self._ready_pool(), work)
+            pool = await self._ready_pool()
+            try:
+                return await self._with_connection(pool, work)
+            except (_NotConnected, PoolClosed):
+                self._lose(pool)
+                return await self._with_connection(await self._ready_pool(), work)
         except DatabaseFailed as error:
             return error
-        except TimeoutError:
-            return DatabaseUnavailable(f"{self.title}: no answer within {self._limits.operation:g} seconds")
         except PoolTimeout:
             return DatabaseUnavailable(f"{self.title}: all {self._limits.connections} connections are busy")
         except (Error, OSError, ValueError, OverflowError) as error:
@@ -236,8 +241,7 @@ class PostgresDatabase:
     async def _keep_connected(self) -> None:
         while True:
             try:
-                async with asyncio.timeout(self._limits.connect + MIGRATION_LIMIT):
-                    listening, pool = await self._connect()
+                listening, pool = await self._connect()
             except (Error, OSError, DatabaseFailed) as error:
                 self._report_outage("no answer" if isinstance(error, TimeoutError) else self._address.describe(error))
                 await asyncio.sleep(self._limits.retry)
@@ -262,12 +266,14 @@ class PostgresDatabase:
             "keepalives_count": 3,
             **self._address.parameters,
         }
-        listening = await AsyncConnection.connect(autocommit=True, **options)
+        async with asyncio.timeout(self._limits.connect):
+            listening = await AsyncConnection.connect(autocommit=True, **options)
         pool: Pool | None = None
         try:
-            await self._configure(listening)
-            await migrate(listening, self._migrations)
-            await listening.execute(f"LISTEN {CHANNEL}")
+            async with asyncio.timeout(MIGRATION_LIMIT):
+                await self._configure(listening)
+                await migrate(listening, self._migrations)
+                await listening.execute(f"LISTEN {CHANNEL}")
             pool = AsyncConnectionPool(
                 kwargs={"autocommit": True, **options},
                 configure=self._configure,

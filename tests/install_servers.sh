@@ -1,0 +1,25 @@
+#!/bin/sh
+# Installs PostgreSQL and nginx for `make test-system` on Debian, if they are missing and the user is root. The tests
+# start servers of their own, so the services of the packages are not started.
+set -u
+packages=""
+ls /usr/lib/postgresql/*/bin/postgres > /dev/null 2>&1 || packages="postgresql"
+command -v nginx > /dev/null || packages="$packages nginx"
+[ -z "$packages" ] && exit 0
+
+missing() {
+    echo "Not installed: $packages. The tests that need them will be skipped."
+    exit 0
+}
+install() {
+    # shellcheck disable=SC2086 - a list of packages
+    DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install --yes --no-install-recommends $packages
+}
+
+[ "$(id -u)" = 0 ] && command -v apt-get > /dev/null || missing
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then # Debian asks this program whether to start a service
+    printf '#!/bin/sh\nexit 101\n' > "$policy" && chmod 755 "$policy"
+    trap 'rm -f "$policy"' EXIT
+fi
+{ install || { timeout 120 apt-get update && install; }; } > /dev/null 2>&1 < /dev/null || missing
