@@ -12,8 +12,8 @@ from tests.e2e.acp_support import Dialect, serving
 from tests.e2e.tools_support import DIALECTS
 from tieline.app.audit import AuditLog
 from tieline.app.build.acp import acp_backend
-from tieline.app.build.ids import Ids
 from tieline.app.config import AcpSettings, Config, ConfigError, McpSettings
+from tieline.app.ids import Ids
 
 DB = McpSettings(command=("db-mcp",))
 
