@@ -10,10 +10,10 @@ from tieline.app.agent_rules import AgentRules
 from tieline.app.audit import AuditLog
 from tieline.app.build.tools import command_environment, protecting_rules
 from tieline.app.config import Config, McpSettings, key_variables
+from tieline.app.database.documents import open_store
 from tieline.app.folders import state_folder
 from tieline.app.ids import Ids
 from tieline.app.local_host import AgentFiles, AgentTerminals
-from tieline.app.store import DiskStore
 from tieline.backends.acp.backend import AcpBackend
 from tieline.backends.acp.catalogue import AgentSpec, Which
 from tieline.backends.acp.session_store import SessionStorage
@@ -81,7 +81,7 @@ def _keeping(env: Mapping[str, str]) -> SessionStorage | None:
     The store has a file of its own, which contains digests of messages but not their text.
     """
     folder = state_folder(env)
-    return SessionStorage(DiskStore(folder / "agents"), time.time) if folder is not None else None
+    return SessionStorage(open_store(folder / "agents"), time.time) if folder is not None else None
 
 
 def _rules(

@@ -17,9 +17,9 @@ from tieline.app.build.page_context import PageContext
 from tieline.app.build.status import TOOLS, BackendStatus
 from tieline.app.build.upstream_setup import AddedUpstreams
 from tieline.app.config import AcpSettings
+from tieline.app.database.documents import open_store
 from tieline.app.folders import state_folder
 from tieline.app.lazy_backend import LazyBackend
-from tieline.app.store import open_store
 from tieline.app.workspace_files import WorkspaceFiles
 from tieline.backends.acp.catalogue import find, install_line
 from tieline.core.sessions.sessions import PageSessions, no_examples

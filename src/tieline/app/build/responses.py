@@ -14,9 +14,9 @@ from tieline.model.ports import Store
 from tieline.tasks import Tasks
 
 if TYPE_CHECKING:
-    from tieline.app.store import open_store
+    from tieline.app.database.documents import open_store
 else:
-    open_store = LazyImport("tieline.app.store", "open_store")
+    open_store = LazyImport("tieline.app.database.documents", "open_store")
 
 FOLDER = "responses"
 MAX_ITEM_MIB = 32
