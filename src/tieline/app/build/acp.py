@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tieline.app.audit import AuditLog
 from tieline.app.build.agents import catalogue, which_in
 from tieline.app.build.status import BackendStatus
+from tieline.app.build.storage import Storage
 from tieline.app.config import AcpSettings, Config, ConfigError
 from tieline.app.ids import Ids
 from tieline.app.lazy import LazyImport
@@ -35,6 +36,7 @@ def acp_backend(
     ids: Ids,
     *,
     audit: AuditLog,
+    storage: Storage,
     tools: "GuardedTools | None" = None,
     tasks: Tasks | None = None,
 ) -> tuple[LazyBackend, BackendStatus] | None:
@@ -58,6 +60,7 @@ def acp_backend(
         folder=folder,
         folders=_folders(settings),
         audit=audit,
+        storage=storage,
         tools=tools,
         tasks=tasks,
     )

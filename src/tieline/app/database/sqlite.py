@@ -12,6 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -198,8 +199,8 @@ class SqliteDatabase:
         database = sqlite3.connect(path, timeout=BUSY, isolation_level=None, check_same_thread=False)
         try:
             for statement in _SETTINGS:
-                _when_free(lambda sql=statement: database.execute(sql))  # type: ignore[misc]
-            _when_free(lambda: _migrate(database, self._migrations))
+                _when_free(partial(database.execute, statement))
+            _when_free(partial(_migrate, database, self._migrations))
         except sqlite3.Error:
             database.close()
             raise
