@@ -2,7 +2,7 @@
 
 import re
 
-from tieline.app.build.ids import Ids, new_tag, tag_of
+from tieline.app.ids import Ids, new_tag, tag_of
 from tieline.wire.shared.spelling import plain_id, restore_id, short_id
 
 SHORTEST_LIMIT = 64

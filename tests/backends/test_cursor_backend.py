@@ -11,8 +11,8 @@ import pytest
 
 from tests.backends.cursor_wire import REQUEST, WAIT
 from tieline.app.build.cursor_account import make_cursor_backend
-from tieline.app.build.ids import Ids
 from tieline.app.config import CursorSettings
+from tieline.app.ids import Ids
 from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.backend import CONFIG_KEPT, MODELS_KEPT, OWN_HOST, CursorBackend, CursorOptions
 from tieline.backends.cursor.login import AuthApi

@@ -12,9 +12,9 @@ from tests.e2e.acp_support import Dialect, serving
 from tests.e2e.tools_support import DIALECTS
 from tieline.app.audit import AuditLog
 from tieline.app.build.acp import acp_backend
-from tieline.app.build.ids import Ids
 from tieline.app.build.storage import Storage
 from tieline.app.config import AcpSettings, Config, ConfigError, McpSettings, StoreSettings
+from tieline.app.ids import Ids
 
 DB = McpSettings(command=("db-mcp",))
 

@@ -198,6 +198,25 @@ class ResponsesSettings(Value, forbid_unknown_fields=True):
     """Maximum size of all stored responses together, in MiB. The least recently used ones are removed first."""
 
 
+class ClusterSettings(Value, forbid_unknown_fields=True):
+    """`[cluster]`: how this replica and the others reach one another. They share a database, named by `store.url`."""
+
+    listen: str | None = None
+    """The private address, `host:port`, at which the other replicas reach this one; None if there are none."""
+    url: str | None = None
+    """The URL under which the others reach `listen`. If None, it is `http://` and `listen`."""
+    secret_env: str = "TIELINE_CLUSTER_SECRET"  # noqa: S105 - the name of a variable
+    """The variable with the secret that all replicas share."""
+    secret_file: str | None = None
+    drain_seconds: Annotated[float, Meta(ge=0, le=3600)] = 30.0
+    """How long running and parked runs may continue after SIGTERM."""
+    heartbeat_seconds: Annotated[float, Meta(ge=0.05, le=60)] = 2.0
+    dead_seconds: Annotated[float, Meta(ge=0.2, le=600)] = 10.0
+    """How long a replica may send no heartbeat before the others take it for dead."""
+    agents: bool = False
+    """Whether this replica runs on the machine that has the workspace of the coding agents."""
+
+
 class StoreSettings(Value, forbid_unknown_fields=True):
     """`[store]`: the PostgreSQL server that replicas share. Without it, the gateway uses SQLite files."""
 
@@ -293,6 +312,7 @@ class Config(Value, forbid_unknown_fields=True):
     responses: ResponsesSettings = ResponsesSettings()
     store: StoreSettings = StoreSettings()
     web: WebSettings = WebSettings()
+    cluster: ClusterSettings = ClusterSettings()
     upstreams: Mapping[str, UpstreamSettings] = {}
     clients: Mapping[str, ClientSettings] = {}
     keys: Mapping[str, KeySettings] = {}
@@ -301,8 +321,9 @@ class Config(Value, forbid_unknown_fields=True):
 def key_variables(config: Config) -> frozenset[str]:
     """Return the variables with the keys of the gateway and its database. Commands and agents must not receive them."""
     named = (key.key_env for key in config.keys.values())
+    own = (config.server.key_env, config.cluster.secret_env)
     store = (config.store.url_env, "PGPASSWORD") if config.store != StoreSettings() else ()
-    return frozenset((config.server.key_env, *(name for name in (*named, *store) if name is not None)))
+    return frozenset((*own, *(name for name in (*named, *store) if name is not None)))
 
 
 def address(config: Config, port: int | None = None) -> str:

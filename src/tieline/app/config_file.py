@@ -18,6 +18,7 @@ from tieline.app.config import (
     RESERVED,
     AcpSettings,
     ClientSettings,
+    ClusterSettings,
     Config,
     ConfigError,
     CursorSettings,
@@ -42,6 +43,8 @@ from tieline.wire import anthropic, openai_chat, openai_responses
 
 LIMIT = 256 << 10
 """Maximum size of a configuration file, in bytes."""
+WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+"""Addresses that mean all addresses of this machine."""
 MOST_DOTS = 500
 """Maximum number of dots in a line. It is limited because the TOML parser takes cubic time for dotted keys."""
 
@@ -133,10 +136,17 @@ def _resolve_key_files(config: Config, folder: Path) -> Config:
     return msgspec.structs.replace(
         config,
         server=resolved(config.server),
+        cluster=_with_secret_file(config.cluster, folder),
         cursor=resolved(config.cursor),
         upstreams={name: resolved(upstream) for name, upstream in config.upstreams.items()},
         keys={name: resolved(key) for name, key in config.keys.items()},
     )
+
+
+def _with_secret_file(settings: ClusterSettings, folder: Path) -> ClusterSettings:
+    if settings.secret_file is None or settings.secret_file.startswith("~"):
+        return settings
+    return msgspec.structs.replace(settings, secret_file=str(folder / settings.secret_file))
 
 
 class _InvalidSetting(Exception):
@@ -186,6 +196,7 @@ def _mistakes(config: Config) -> list[tuple[str, str]]:
     wrong += _model_mistakes(config)
     wrong += _store_mistakes(config.store)
     wrong += _target_mistakes(config)
+    wrong += _cluster_mistakes(config.cluster)
     return wrong
 
 
@@ -244,6 +255,25 @@ def _cursor_mistakes(settings: CursorSettings) -> list[tuple[str, str]]:
             Origin.parse(url or settings.api_url)
         except ValueError as error:
             wrong.append((f"cursor.{field}", f"`cursor.{field}`: {error}"))
+    return wrong
+
+
+def _cluster_mistakes(settings: ClusterSettings) -> list[tuple[str, str]]:
+    wrong: list[tuple[str, str]] = []
+    if settings.listen is not None:
+        host, _, port = settings.listen.rpartition(":")
+        if not host or not (port.isascii() and port.isdecimal() and int(port) < 65536):
+            wrong.append(("cluster.listen", f"`cluster.listen` is `{settings.listen}`: expected `host:port`"))
+        elif host.strip("[]") in WILDCARDS and settings.url is None:
+            message = f"`cluster.listen` is {settings.listen}: `cluster.url` must say how other replicas reach it"
+            wrong.append(("cluster.listen", message))
+    try:
+        Origin.parse(settings.url or "http://localhost")
+    except ValueError as error:
+        wrong.append(("cluster.url", f"`cluster.url`: {error}"))
+    if settings.dead_seconds < 2 * settings.heartbeat_seconds:
+        message = f"`cluster.dead_seconds` is {settings.dead_seconds:g}: expected at least twice `heartbeat_seconds`"
+        wrong.append(("cluster.dead_seconds", message))
     return wrong
 
 
@@ -335,6 +365,7 @@ def _settings(place: str) -> tuple[str, ...]:
         "responses": ResponsesSettings,
         "store": StoreSettings,
         "web": WebSettings,
+        "cluster": ClusterSettings,
         "acp": AcpSettings,
         "upstreams": UpstreamSettings,
         "clients": ClientSettings,

@@ -131,6 +131,10 @@ class Guard:
         path then accepts requests from all web pages: other sites do not know a key, and browsers do not add it. If
         the gateway has no keys, a `public` path still accepts requests from other users and through tunnels.
         """
+        if exchange.is_forwarded:  # another replica has checked and counted the request
+            if keyed and self._keyless is None:
+                self._check_key(exchange, counts=False)
+            return
         headers = exchange.headers
         if not self._is_our_host(headers.get(b"host", b"")):
             raise GatewayError(
@@ -152,7 +156,7 @@ class Guard:
 
         Raise GatewayError if that exceeds the rate limit of the client's key.
         """
-        if exchange.client_key is not None:
+        if exchange.client_key is not None and not exchange.is_forwarded:
             for _ in range(requests):
                 self._keys.count(exchange.client_key)
 
@@ -208,7 +212,7 @@ class Guard:
             "If this one should, add it to `origins` under [server] in the configuration.",
         )
 
-    def _check_key(self, exchange: Exchange) -> None:
+    def _check_key(self, exchange: Exchange, *, counts: bool = True) -> None:
         key = self._keys.find(exchange.key)
         if key is None:
             if self._has_pass(exchange):
@@ -217,7 +221,8 @@ class Guard:
         if not exchange.path.startswith(key.paths):
             message = f"This key is not valid here, but for paths that begin with {', '.join(key.paths)}."
             raise GatewayError("unauthorized", message, code="invalid_api_key")
-        self._keys.count(key)
+        if counts:
+            self._keys.count(key)
         exchange.client_key = key
 
 

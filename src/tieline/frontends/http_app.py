@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
 
 from tieline.frontends.asgi_websocket import AsgiWebSocketCycle
 from tieline.frontends.guard import Guard
@@ -51,6 +52,15 @@ class Route:
         """Whether web pages from other sites may use the endpoint if the gateway has a key."""
 
 
+class ClusterState(Protocol):
+    """The state of this replica in a cluster."""
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether this replica is about to stop. Clients then have to open their next connection elsewhere."""
+
+
+CLOSE = ((b"connection", b"close"),)
 WEBSOCKET = "WEBSOCKET"
 """The method of a route for WebSockets. Where a path has no such route, a handshake is handled as an HTTP request."""
 Observer = Callable[[Exchange, GatewayError | None], None]
@@ -123,6 +133,7 @@ class HttpApp:
         bodies: BodyBudget | None = None,
         discreet: bool = False,
         observe: Observer | None = None,
+        cluster: ClusterState | None = None,
     ) -> None:
         self._paths = PathTable(routes)
         self._guard = guard
@@ -131,6 +142,7 @@ class HttpApp:
         self._bodies = bodies or BodyBudget()
         self._discreet = discreet
         self._observe = observe
+        self._cluster = cluster
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -140,15 +152,18 @@ class HttpApp:
             await self.serve(cycle)
             await cycle.end()
 
-    async def serve(self, cycle: HttpCycle) -> None:
-        """Answer one request."""
-        exchange = Exchange(cycle, self._limit, self._bodies)
+    async def serve(self, cycle: HttpCycle, *, is_forwarded: bool = False) -> None:
+        """Answer one request. `is_forwarded` says whether another replica has received and checked it."""
+        cluster = self._cluster
+        exchange = Exchange(cycle, self._limit, self._bodies, keeps_body=cluster is not None, is_forwarded=is_forwarded)
+        if cluster is not None and cluster.is_draining:
+            exchange.response_headers = CLOSE
         route = self._route(exchange, cycle)
         failure: GatewayError | None = None
         try:
             self._guard.check(exchange, keyed=route.keyed, public=route.public, cross_site=route.cross_site)
             # An empty string means that the connection's user has been accepted.
-            if cycle.connection.user_refusal != "" and not route.public:
+            if cycle.connection.user_refusal != "" and not route.public and not is_forwarded:
                 await self._guard.check_user(cycle.connection)
             await route.endpoint(exchange)
         except GatewayError as error:

@@ -7,7 +7,7 @@ from tieline.frontends.chat import ChatFrontend
 from tieline.frontends.editor import editor_routes
 from tieline.frontends.guard import Guard
 from tieline.frontends.http import BodyBudget, Endpoint
-from tieline.frontends.http_app import HttpApp, Observer, Route, Routes
+from tieline.frontends.http_app import ClusterState, HttpApp, Observer, Route, Routes
 from tieline.frontends.inbox import InboxFrontend
 from tieline.frontends.inbox import render_error as plain
 from tieline.frontends.messages import MessagesFrontend
@@ -15,7 +15,7 @@ from tieline.frontends.models import ModelsFrontend, is_anthropic
 from tieline.frontends.other_endpoints import ENDPOINTS, forwarding_endpoint
 from tieline.frontends.profiles import Profiles
 from tieline.frontends.relay import Relay
-from tieline.frontends.status import Hello, StatusFrontend
+from tieline.frontends.status import READY, Hello, Readiness, StatusFrontend
 from tieline.wire import anthropic, openai_chat
 
 API_TYPES = ("chat_completions", "responses", "anthropic_messages")
@@ -37,20 +37,24 @@ def build_http_app(
     bodies: BodyBudget,
     hello: Hello,
     page: Callable[[Endpoint], Routes] | None = None,
+    readiness: Callable[[], Readiness] = lambda: READY,
+    cluster: ClusterState | None = None,
 ) -> HttpApp:
     """Build the HTTP application.
 
-    `limit` is the maximum size of a request body in bytes. `page` is called with the default endpoint for `/` and
-    returns the routes of the web page, which take precedence over all other routes.
+    `limit` is the maximum size of a request body in bytes. `cluster` is the state of this replica in a cluster. `page`
+    is called with the default endpoint for `/` and returns the routes of the web page, which take precedence over all
+    other routes.
     """
     chat = ChatFrontend(relay, profiles, gateway.conversations, guard, clock=clock)
     messages = MessagesFrontend(relay, profiles, gateway)
-    status = StatusFrontend(gateway)
+    status = StatusFrontend(gateway, readiness)
     openai, anthropic_ = openai_chat.render_error, anthropic.render_error
     front = Route(hello.serve, openai, keyed=False)
     health = Route(status.health, openai, keyed=False)
     identity = Route(status.identify, openai, keyed=False)
     alive = Route(status.health, openai, keyed=False, public=True)
+    ready = Route(status.ready, openai, keyed=False, public=True)
     models = ModelsFrontend(gateway, API_TYPES)
     routes = {
         "/v1/chat/completions": {"POST": Route(chat.complete, openai)},
@@ -65,6 +69,7 @@ def build_http_app(
         "/v1": {"GET": health, "HEAD": health},  # clients probe their base URL
         "/api/hello": {"GET": identity, "HEAD": identity},
         "/healthz": {"GET": alive, "HEAD": alive},
+        "/readyz": {"GET": ready, "HEAD": ready},
         "/metrics": {"GET": Route(status.metrics, openai)},
         "/api/inbox": {"GET": Route(inbox.list, plain)},
         "/api/inbox/watch": {"GET": Route(inbox.watch, plain)},
@@ -78,6 +83,7 @@ def build_http_app(
         limit=limit,
         bodies=bodies,
         fallback=lambda exchange: anthropic_ if is_anthropic(exchange) else openai,
+        cluster=cluster,
     )
 
 

@@ -1,6 +1,7 @@
-"""Status endpoints: `/`, `/healthz`, `/metrics`, and the paths that clients probe before they start."""
+"""Status endpoints: `/`, `/healthz`, `/readyz`, `/metrics`, and the paths that clients probe before they start."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from tieline import __version__
 from tieline.core.legs.gateway import Gateway
@@ -22,15 +23,38 @@ class Hello:
         await exchange.respond(200, text.encode(), TEXT, ((b"vary", b"accept, authorization, x-api-key, api-key"),))
 
 
+class Readiness(NamedTuple):
+    """Whether a load balancer should send requests to this gateway, and why not, or what is wrong."""
+
+    is_draining: bool = False
+    """Whether the gateway is about to stop."""
+    has_database: bool = True
+    """Whether the database can be reached. Without it, the gateway still answers requests, so it stays ready."""
+
+
+READY = Readiness()
+
+
 class StatusFrontend:
     """Serves health checks and metrics."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, readiness: Callable[[], Readiness] = lambda: READY) -> None:
         self._gateway = gateway
+        self._readiness = readiness
 
     async def health(self, exchange: Exchange) -> None:
         """Respond with status 200, which shows that the gateway is running."""
         await exchange.respond(200, b'{"status":"ok"}')
+
+    async def ready(self, exchange: Exchange) -> None:
+        """Respond with status 200 if a load balancer should send requests here, otherwise with 503."""
+        readiness = self._readiness()
+        if readiness.is_draining:
+            await exchange.respond(503, b'{"status":"draining"}')
+        elif readiness.has_database:
+            await exchange.respond(200, b'{"status":"ready"}')
+        else:
+            await exchange.respond(200, b'{"status":"degraded","database":"unavailable"}')
 
     async def identify(self, exchange: Exchange) -> None:
         """Respond with the name and version of the service, so that other programs can recognise the gateway."""

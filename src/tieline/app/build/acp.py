@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from tieline.app.audit import AuditLog
 from tieline.app.build.agents import catalogue, which_in
-from tieline.app.build.ids import Ids
 from tieline.app.build.status import BackendStatus
 from tieline.app.build.storage import Storage
 from tieline.app.config import AcpSettings, Config, ConfigError
+from tieline.app.ids import Ids
 from tieline.app.lazy import LazyImport
 from tieline.app.lazy_backend import LazyBackend, LazyObject
 from tieline.backends.acp.catalogue import NAME, find, installed

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from tieline import __version__
 from tieline.app.agent_rules import AgentRules
 from tieline.app.audit import AuditLog
-from tieline.app.build.ids import Ids
 from tieline.app.build.storage import Storage
 from tieline.app.build.tools import command_environment, protecting_rules
 from tieline.app.config import Config, McpSettings, key_variables
+from tieline.app.ids import Ids
 from tieline.app.local_host import AgentFiles, AgentTerminals
 from tieline.backends.acp.backend import AcpBackend
 from tieline.backends.acp.catalogue import AgentSpec, Which

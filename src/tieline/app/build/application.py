@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from tieline.app.audit import AuditLog, open_audit_log
 from tieline.app.build.acp import tools_for_agents
 from tieline.app.build.backends import Backends, build_backends
-from tieline.app.build.ids import Ids
 from tieline.app.build.keys import client_keys, named_keys
 from tieline.app.build.model_families import FAMILIES
 from tieline.app.build.model_routes import ModelRoutes
@@ -25,6 +24,7 @@ from tieline.app.build.status import BackendStatus
 from tieline.app.build.storage import Storage
 from tieline.app.build.upstreams import upstream_backend
 from tieline.app.config import ClientSettings, Config, UpstreamSettings
+from tieline.app.ids import Ids
 from tieline.app.lazy import LazyImport
 from tieline.app.lazy_backend import LazyObject
 from tieline.core.inbox.inbox import Inbox

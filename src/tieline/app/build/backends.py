@@ -9,12 +9,12 @@ from tieline.app.audit import AuditLog
 from tieline.app.build.acp import acp_backend
 from tieline.app.build.added_upstreams import AddedUpstream, LoadedUpstreams, load_now
 from tieline.app.build.cursor import cursor_backend
-from tieline.app.build.ids import Ids
 from tieline.app.build.status import BackendStatus
 from tieline.app.build.storage import Storage
 from tieline.app.build.upstreams import ADDED_KEY, MakeUpstream, added_status, upstream_key
 from tieline.app.config import Config, UpstreamSettings
 from tieline.app.config_file import upstream_mistakes
+from tieline.app.ids import Ids
 from tieline.app.lazy import LazyImport
 from tieline.app.lazy_backend import LazyBackend, LazyObject
 from tieline.core.watch.secrets import secret_values

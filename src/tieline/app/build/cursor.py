@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tieline.app.build.ids import Ids
 from tieline.app.build.keys import cursor_key
 from tieline.app.build.status import BackendStatus
 from tieline.app.config import CursorSettings
 from tieline.app.folders import user_folder
+from tieline.app.ids import Ids
 from tieline.app.lazy import LazyImport
 from tieline.app.lazy_backend import LazyBackend, LazyObject
 from tieline.backends.cursor.login_store import LoginStore

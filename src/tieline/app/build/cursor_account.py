@@ -10,10 +10,10 @@ import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tieline.app.build.ids import Ids
 from tieline.app.build.keys import cursor_key
 from tieline.app.config import CursorSettings
 from tieline.app.folders import user_folder
+from tieline.app.ids import Ids
 from tieline.backends.cursor import login_commands
 from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.backend import CursorBackend, CursorOptions

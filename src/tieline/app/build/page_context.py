@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from tieline.app.audit import AuditLog
 from tieline.app.build.backends import Backends
-from tieline.app.build.ids import Ids
 from tieline.app.build.model_routes import ModelRoutes
 from tieline.app.build.storage import Storage
 from tieline.app.build.upstreams import MakeUpstream
 from tieline.app.config import Config
+from tieline.app.ids import Ids
 from tieline.core.legs.gateway import Gateway
 from tieline.core.watch.secrets import Secrets
 from tieline.frontends.guard import Guard, PageToken

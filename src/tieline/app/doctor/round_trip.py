@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
-from tieline.app.build.ids import Ids
 from tieline.app.build.round_trip import RoundTrip, TripResult
 from tieline.app.build.upstreams import upstream_backend
 from tieline.app.config import UpstreamSettings
+from tieline.app.ids import Ids
 from tieline.app.local_gateway import LocalGateway
 from tieline.model.ports import Backend, Host
 from tieline.net.client.http import HttpClient

@@ -129,6 +129,15 @@ class Gateway:
             entry.settle(None, None, ())
             raise
 
+    def holds(self, call_id: str) -> bool:
+        """Return whether a parked run waits for the result of a call."""
+        return call_id in self._parked_runs.waiting
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no leg is open and no run is parked."""
+        return not self.metrics.open_legs and not self._parked_runs.waiting
+
     def named(self, request: Request) -> Request:
         """Return the request, with the default model if it names none. Raise GatewayError if no default is set."""
         return request if request.model else replace(request, model=self._router.default_name())
