@@ -44,7 +44,7 @@ from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import Relay
 from tieline.frontends.responses.routes import ResponseArchives, responses_routes
 from tieline.frontends.routes import build_http_app, build_tunnel_app
-from tieline.frontends.status import Hello
+from tieline.frontends.status import Hello, Readiness
 from tieline.model.ports import Backend, Store
 from tieline.net.client.http import HttpClient, Proxies
 from tieline.net.memory import trim
@@ -54,10 +54,13 @@ from tieline.web.routes import page_routes
 from tieline.wire.shared.conversations import ConversationCache, conversation_cache
 
 if TYPE_CHECKING:
+    from tieline.app.build.cluster import build_cluster
     from tieline.app.build.page import Page, build_page
     from tieline.app.build.tools import build_tools
+    from tieline.app.cluster.cluster import Cluster
     from tieline.tools.guarded_tools import GuardedTools
 else:
+    build_cluster = LazyImport("tieline.app.build.cluster", "build_cluster")
     build_page = LazyImport("tieline.app.build.page", "build_page")
     build_tools = LazyImport("tieline.app.build.tools", "build_tools")
 
@@ -102,6 +105,8 @@ class App:
     """Warnings to print at start-up."""
     tunnel: HttpApp | None = None
     """The application for the listener behind a tunnel, if there is one."""
+    cluster: "Cluster | None" = None
+    """This replica's part in a cluster, if there is one."""
 
     @property
     def page(self) -> "Page | None":
@@ -110,6 +115,8 @@ class App:
 
     async def aclose(self) -> None:
         """Stop background tasks and close every connection."""
+        if self.cluster is not None:
+            await self.cluster.aclose()
         if self.lazy_page is not None and self.lazy_page.made is not None:
             await self.lazy_page.made.aclose()
         await self.gateway.aclose()
@@ -193,7 +200,13 @@ def build(
     profiles = _profiles(config, env, has_named_keys=bool(named))
     archives, store = build_archives(config.responses, storage, tasks)
     startup = StartupText(config, backends.statuses, backends.upstreams, routes.aliases, guard.has_keys, source)
-    relay = Relay(gateway, tasks, keep_alive=config.server.keep_alive)
+    cluster = (
+        build_cluster(config, env, ids.tag, gateway, routes.router, storage, known_secrets, tasks)
+        if config.cluster.listen is not None
+        else None
+    )
+    replicas = None if cluster is None else cluster.replicas
+    relay = Relay(gateway, tasks, keep_alive=config.server.keep_alive, replicas=replicas)
     bodies = BodyBudget(trim=trim)
     asgi = build_http_app(
         gateway,
@@ -219,11 +232,14 @@ def build(
             clock=time.time,
             mint=ids.document,
             keep_alive=config.server.keep_alive,
+            replicas=replicas,
         ),
         limit=config.server.max_body_mib * MIB,
         bodies=bodies,
         hello=Hello(guard, startup.text, NEEDS_KEY),
         page=partial(page_routes, page.get) if page is not None else None,
+        readiness=lambda: Readiness(replicas is not None and replicas.is_draining, storage.is_available),
+        cluster=replicas,
     )
     return App(
         asgi,
@@ -241,6 +257,7 @@ def build(
         page,
         guard.warnings(),
         None if tunnel is None else _tunnel_app(config, env, tunnel, gateway, relay, bodies),
+        None if cluster is None else cluster.complete(asgi),
     )
 
 

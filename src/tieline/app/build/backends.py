@@ -12,6 +12,7 @@ from tieline.app.build.cursor import cursor_backend
 from tieline.app.build.status import BackendStatus
 from tieline.app.build.storage import Storage
 from tieline.app.build.upstreams import ADDED_KEY, MakeUpstream, added_status, upstream_key
+from tieline.app.cluster.remote_agents import RemoteAgents
 from tieline.app.config import Config, UpstreamSettings
 from tieline.app.config_file import upstream_mistakes
 from tieline.app.ids import Ids
@@ -91,7 +92,10 @@ def build_backends(
     park_for = config.parking.deadline
     if cursor := cursor_backend(config.cursor, env, proxies, ids, cursor_token, park_for=park_for):
         backends.put("cursor", *cursor)
-    if acp := acp_backend(config, env, ids, audit=audit, storage=storage, tools=agent_tools, tasks=tasks):
+    if config.acp.enabled and config.cluster.listen is not None and not config.cluster.agents:
+        status = BackendStatus("acp", True, "on the replica that has the workspace")
+        backends.put("acp", RemoteAgents(), status)
+    elif acp := acp_backend(config, env, ids, audit=audit, storage=storage, tools=agent_tools, tasks=tasks):
         backends.put("acp", *acp)
     for agent in config.acp.agents.values():
         backends.secrets.extend(secret_values(agent.env))
