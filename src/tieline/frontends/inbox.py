@@ -11,6 +11,7 @@
     DELETE /api/rules/<id>     revoke a grant
 
 A browser must send the page's token to answer or revoke. Errors are {"error": {"message": "…", "param": "…"}}.
+In a cluster, every replica lists the items of all replicas, and forwards an answer to the replica that holds the item.
 """
 
 import asyncio
@@ -52,11 +53,18 @@ class Rulebook(Protocol):
     async def revoke(self, rule_id: str) -> bool: ...
 
 
+class OwnerForwarder(Protocol):
+    """The other replicas of a cluster."""
+
+    async def forward_to_owner(self, exchange: Exchange, identity: str) -> bool:
+        """Forward a request to the replica that minted an id. Return False if it has to be answered here."""
+
+
 class InboxFrontend:
     """Serves the inbox and the permanent grants.
 
     `has_file` returns whether a file is in the workspace. If the gateway's own tools are off, `rulebook` and `has_file`
-    are None.
+    are None. `replicas` are the other replicas of a cluster, if there is one.
     """
 
     def __init__(
@@ -68,6 +76,7 @@ class InboxFrontend:
         rulebook: Rulebook | None = None,
         has_file: Callable[[str], Awaitable[bool]] | None = None,
         keep_alive: float = 15.0,
+        replicas: OwnerForwarder | None = None,
     ) -> None:
         self._inbox = inbox
         self._tasks = tasks
@@ -75,6 +84,7 @@ class InboxFrontend:
         self._rulebook = rulebook
         self._has_file = has_file
         self._keep_alive = keep_alive
+        self._replicas = replicas
 
     async def list(self, exchange: Exchange) -> None:
         """Respond with the current items."""
@@ -91,9 +101,20 @@ class InboxFrontend:
         self._token.check_browser(exchange)
         answer = read_answer(await exchange.body())
         item_id = _last_segment(exchange)
+        if self._replicas is not None:
+            if await self._replicas.forward_to_owner(exchange, item_id):
+                return
+            self._check_reachable(item_id, exchange.visible)
         await self._check_files(item_id, answer)
         self._inbox.decide(item_id, answer, exchange.header(b"user-agent")[:MAX_SHOWN], exchange.visible)
         await exchange.respond(200, msgspec.json.encode({"id": item_id, "answer": answer}))
+
+    def _check_reachable(self, item_id: str, scope: Scope) -> None:
+        """Raise GatewayError if another replica holds the item: it could not be reached."""
+        own = {item.id for item in self._inbox.items}
+        if any(item.id == item_id for item in self._inbox.items_in(scope) if item.id not in own):
+            message = "The replica that holds this item does not answer; try again in a moment."
+            raise GatewayError("overloaded", message)
 
     async def _check_files(self, item_id: str, answer: Answer) -> None:
         """Raise BadRequest if the answer names a file that does not exist."""

@@ -177,7 +177,13 @@ def build(
     gateway = _gateway(config, routes.router, backends, tasks, audit, tools, known_secrets, conversations, ids)
 
     guard = _guard(config, own_keys, named)
-    page_token = PageToken(secrets.token_urlsafe(24))
+    cluster = (
+        build_cluster(config, env, ids.tag, gateway, routes.router, storage, known_secrets, tasks)
+        if config.cluster.listen is not None
+        else None
+    )
+    replicas = None if cluster is None else cluster.replicas
+    page_token = PageToken(secrets.token_urlsafe(24) if cluster is None else cluster.page_token)
     context = PageContext(
         config,
         env,
@@ -200,12 +206,6 @@ def build(
     profiles = _profiles(config, env, has_named_keys=bool(named))
     archives, store = build_archives(config.responses, storage, tasks)
     startup = StartupText(config, backends.statuses, backends.upstreams, routes.aliases, guard.has_keys, source)
-    cluster = (
-        build_cluster(config, env, ids.tag, gateway, routes.router, storage, known_secrets, tasks)
-        if config.cluster.listen is not None
-        else None
-    )
-    replicas = None if cluster is None else cluster.replicas
     relay = Relay(gateway, tasks, keep_alive=config.server.keep_alive, replicas=replicas)
     bodies = BodyBudget(trim=trim)
     asgi = build_http_app(
@@ -219,6 +219,7 @@ def build(
             rulebook=tools or agent_tools,
             has_file=tools.has_file if tools is not None else None,
             keep_alive=config.server.keep_alive,
+            replicas=replicas,
         ),
         guard=guard,
         clock=time.time,

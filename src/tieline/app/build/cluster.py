@@ -9,6 +9,8 @@ from tieline.app.build.storage import Storage
 from tieline.app.cluster.cluster import Cluster
 from tieline.app.cluster.membership import Membership, Timing
 from tieline.app.cluster.peers import CONNECTIONS, ClusterPeers, ClusterSecret
+from tieline.app.cluster.shared_inbox import DatabaseInbox
+from tieline.app.cluster.sharing import Sharing
 from tieline.app.config import ClusterSettings, Config, ConfigError
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.routing import Router
@@ -27,6 +29,8 @@ class ClusterParts(NamedTuple):
     """What the HTTP application needs to forward requests, and a function that completes the cluster with it."""
 
     replicas: Replicas
+    page_token: str
+    """The token of the web page, which is the same on all replicas."""
     complete: Callable[[HttpApp], Cluster]
 
 
@@ -63,19 +67,28 @@ def build_cluster(
         on_dead=peers.abandon,
     )
     peers.watch(membership)
+    shared_inbox = DatabaseInbox(
+        storage.database.now(),
+        tag,
+        tasks,
+        is_alive=lambda other: membership.find(other) is not None,
+        interval=settings.heartbeat_seconds,
+        clock=time.monotonic,
+    )
 
     def complete(app: HttpApp) -> Cluster:
         return Cluster(
             PrivateApp(app, shared.matches),
             membership,
             peers,
+            Sharing(gateway.inbox, shared_inbox),
             listen=settings.listen or "",
             url=settings.url,
             drain_seconds=settings.drain_seconds,
             is_idle=lambda: gateway.is_idle,
         )
 
-    return ClusterParts(Replicas(peers, tasks, gateway.holds), complete)
+    return ClusterParts(Replicas(peers, tasks, gateway.holds), shared.derive("page token"), complete)
 
 
 def _secret(settings: ClusterSettings, env: Mapping[str, str]) -> str:

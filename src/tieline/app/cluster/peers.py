@@ -29,6 +29,10 @@ class ClusterSecret:
         """Return whether `given` is the secret. The comparison takes constant time."""
         return hmac.compare_digest(given, self._value)
 
+    def derive(self, purpose: str) -> str:
+        """Return a secret for one purpose, which all replicas derive alike. It does not reveal this secret."""
+        return hmac.new(self._value, purpose.encode(), "sha256").hexdigest()
+
     @property
     def header(self) -> tuple[str, str]:
         """The request header that contains the secret."""
