@@ -249,6 +249,28 @@ class Store(Protocol):
         """Wait until all documents are written."""
 
 
+class DocumentArchive(Protocol):
+    """A bounded, persistent collection of documents, each private to its owner."""
+
+    async def get(self, owner: str, document_id: str) -> bytes | None:
+        """Return a document; None if there is no document with this id and owner, or if it has expired."""
+
+    def touch(self, owner: str, document_id: str) -> bool:
+        """Mark a document as used. Return False if it is not stored, or if that is not known without waiting."""
+
+    async def holds(self, owner: str, document_ids: Collection[str]) -> bool:
+        """Return whether all these documents are stored. Mark them as used."""
+
+    def put(self, owner: str, document_id: str, data: bytes) -> bool:
+        """Store a document, replacing any earlier one with this id. Return False if it is too large."""
+
+    async def remove(self, owner: str, document_id: str) -> bool:
+        """Remove a document. Return False if there is none with this id and owner."""
+
+    async def aclose(self) -> None:
+        """Wait until all changes have been written to the store."""
+
+
 class Files(Protocol):
     """The files that a person can attach to a message."""
 

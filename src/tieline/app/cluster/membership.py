@@ -71,7 +71,8 @@ class Membership:
     ) -> None:
         self._database = database
         self.tag = tag
-        self._url = ""
+        self.url = ""
+        """The address of this replica's private listener; empty until it has joined."""
         self._has_agents = has_agents
         self._timing = timing
         self._clock = clock
@@ -117,7 +118,7 @@ class Membership:
 
         If the database cannot be reached, this is repeated with every heartbeat.
         """
-        self._url = url
+        self.url = url
         self._stop_listening = self._database.listen(CHANNEL, lambda _: self._news.set())
         await self._update()
         await self._announce()
@@ -169,7 +170,7 @@ class Membership:
     async def _beat(self) -> None:
         if not await self._database.execute(_BEAT, (int(self._is_draining), self.tag)):
             # This is the first heartbeat, or another replica has taken this one for dead.
-            await self._database.execute(_JOIN, (self.tag, self._url, int(self._is_draining), int(self._has_agents)))
+            await self._database.execute(_JOIN, (self.tag, self.url, int(self._is_draining), int(self._has_agents)))
 
     async def _refresh(self) -> None:
         """Read the rows of all replicas."""

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tieline.core.archive.archive import Archive
 from tieline.core.legs.gateway import Gateway
 from tieline.frontends.guard import Guard
 from tieline.frontends.http import Endpoint, Exchange
@@ -18,6 +17,7 @@ from tieline.frontends.responses.endpoint import ResponsesFrontend
 from tieline.frontends.responses.history import ResponseHistory
 from tieline.frontends.responses.requests import Owners, path_below
 from tieline.frontends.responses.socket import ResponsesSocket
+from tieline.model.ports import DocumentArchive
 from tieline.tasks import Tasks
 from tieline.wire.openai_responses import render_error
 
@@ -25,9 +25,9 @@ from tieline.wire.openai_responses import render_error
 class ResponseArchives(NamedTuple):
     """The archives that store responses, the ids of their items, and conversations."""
 
-    responses: Archive
-    items: Archive
-    conversations: Archive
+    responses: DocumentArchive
+    items: DocumentArchive
+    conversations: DocumentArchive
     is_storing: bool = True
     """Whether responses are stored. If not, requests can refer to earlier responses only on the same WebSocket."""
 

@@ -18,4 +18,23 @@ CLUSTER: tuple[Migration, ...] = (
         ),
         shared_only=True,
     ),
+    Migration(
+        21,
+        (
+            """
+            CREATE TABLE archive (
+                shelf {text} NOT NULL,
+                owner {text} NOT NULL,
+                id {text} NOT NULL,
+                created {real} NOT NULL,
+                used {real} NOT NULL,
+                size {integer} NOT NULL,
+                data {bytes} NOT NULL,
+                PRIMARY KEY (shelf, owner, id)
+            )
+            """,
+            "CREATE INDEX archive_used ON archive (shelf, owner, used)",
+        ),
+        shared_only=True,
+    ),
 )
