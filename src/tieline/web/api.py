@@ -2,25 +2,30 @@
 
 Every request that changes something needs the token from `/api/state`. Pages from other sites cannot read that token,
 so they cannot send such requests.
+
+In a cluster, a request about a session is forwarded to the replica that generates a message in it.
 """
 
 import asyncio
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from tieline.core.legs.gateway import Gateway
+from tieline.core.sessions.claims import SessionElsewhere
 from tieline.core.sessions.sessions import PageSessions, SentMessage
 from tieline.frontends.guard import Guard, PageToken
 from tieline.frontends.http import JSON, Exchange, address
+from tieline.frontends.inbox import OwnerForwarder
 from tieline.model.content import Image, Part, Text, Value
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.ports import Files, ModelInfo
 from tieline.model.request import Effort
+from tieline.model.session import Summary
 from tieline.tasks import Tasks
 from tieline.web.connect import connect_page
 from tieline.web.exchange import API_HEADERS, query, read_body, respond, rest_of_path
@@ -106,6 +111,7 @@ class PageApi:
         info: GatewayInfo,
         *,
         token: PageToken,
+        replicas: OwnerForwarder | None = None,
     ) -> None:
         self._gateway = gateway
         self._sessions = sessions
@@ -115,6 +121,7 @@ class PageApi:
         self._tasks = tasks
         self._info = info
         self._token = token
+        self._replicas = replicas
         self.setup = SetupApi(info, token)
         """Handles the requests that change the set-up of the gateway."""
         self._listing: asyncio.Task[Any] | None = None
@@ -231,7 +238,10 @@ class PageApi:
     async def session(self, exchange: Exchange) -> None:
         """Send messages of a session: all of them, the latest ones, or those before a given message."""
         self._stream.attend()
-        view = await self._sessions.view(await self._session(exchange))
+        await self._serve_session(exchange, self._view)
+
+    async def _view(self, exchange: Exchange, session: str) -> dict[str, Any]:
+        view = await self._sessions.view(session)
         snapshot = self._stream.snapshot(view)
         turns = view.turns
         before = query(exchange, "before")
@@ -242,31 +252,33 @@ class PageApi:
         some = turns[max(0, len(turns) - most) :]
         messages = await self._renderer.turns(view.summary.id, some, view.running, snapshot.live)
         shown = {turn.id for turn in some}
-        await respond(
-            exchange,
-            {
-                "summary": view.summary,
-                "messages": messages,
-                "branches": {one: ids for one, ids in view.branches.items() if one in shown},
-                "more": len(some) < len(turns),
-                "seq": snapshot.seq,
-            },
-        )
+        return {
+            "summary": view.summary,
+            "messages": messages,
+            "branches": {one: ids for one, ids in view.branches.items() if one in shown},
+            "more": len(some) < len(turns),
+            "seq": snapshot.seq,
+        }
 
     async def change(self, exchange: Exchange) -> None:
         """Change the title, model, mode or effort of a session."""
         self._token.check(exchange)
+        await self._serve_session(exchange, self._change)
+
+    async def _change(self, exchange: Exchange, session: str) -> Summary:
         body = await read_body(exchange, _ChangeSession)
         given = {name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not UNSET}
-        await respond(exchange, await self._sessions.change(await self._session(exchange), **given))
+        return await self._sessions.change(session, **given)
 
     async def delete(self, exchange: Exchange) -> None:
         """Delete a session."""
         self._token.check(exchange)
-        session = await self._session(exchange)
+        await self._serve_session(exchange, self._delete)
+
+    async def _delete(self, _: Exchange, session: str) -> dict[str, Any]:
         await self._sessions.delete(session)
         await self._renderer.forget(session)
-        await respond(exchange, {})
+        return {}
 
     async def act(self, exchange: Exchange) -> None:
         """Perform an action on a session: send or edit a message, stop or retry an answer, or show another branch."""
@@ -281,13 +293,28 @@ class PageApi:
         }
         if verb not in verbs:
             raise GatewayError("not_found", f"Unknown action; the actions of a session are {', '.join(verbs)}.")
-        await respond(exchange, await verbs[verb](exchange, await self._session(exchange)))
+        await self._serve_session(exchange, verbs[verb])
 
-    async def _session(self, exchange: Exchange) -> str:
-        """Return the id of the session that the path names. Raise GatewayError if the client may not see it."""
+    async def _serve_session(self, exchange: Exchange, serve: Callable[[Exchange, str], Awaitable[Any]]) -> None:
+        """Respond with the result of `serve` for the session that the path names, on the replica that has the session.
+
+        Raise GatewayError if the client may not see the session.
+        """
         session = rest_of_path(exchange, "/api/sessions/").partition("/")[0]
-        await self._sessions.check(session, exchange.visible)
-        return session
+        await self._sessions.summary(session, exchange.visible)
+        if await self._forward(exchange, self._sessions.holder(session)):
+            return
+        try:
+            result = await serve(exchange, session)
+        except SessionElsewhere as elsewhere:
+            if not await self._forward(exchange, elsewhere.replica):
+                raise
+        else:
+            await respond(exchange, result)
+
+    async def _forward(self, exchange: Exchange, replica: str) -> bool:
+        """Forward a request to another replica, if one is given. Return False if the request has to be served here."""
+        return bool(replica) and self._replicas is not None and await self._replicas.forward_to_owner(exchange, replica)
 
     async def _send(self, exchange: Exchange, session: str) -> dict[str, Any]:
         body = await read_body(exchange, _SendMessage)

@@ -201,6 +201,7 @@ def build(
         storage,
         workspace=tools.workspace if tools is not None else None,
         is_simulated=cursor_token is not None,
+        cluster=cluster,
     )
     page = LazyObject(build_page, context) if config.web.enabled else None
     profiles = _profiles(config, env, has_named_keys=bool(named))

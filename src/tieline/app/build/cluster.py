@@ -9,6 +9,7 @@ from tieline.app.build.storage import Storage
 from tieline.app.cluster.cluster import Cluster
 from tieline.app.cluster.membership import Membership, Timing
 from tieline.app.cluster.peers import CONNECTIONS, ClusterPeers, ClusterSecret
+from tieline.app.cluster.session_claims import DatabaseClaims
 from tieline.app.cluster.shared_inbox import DatabaseInbox
 from tieline.app.cluster.sharing import Sharing
 from tieline.app.config import ClusterSettings, Config, ConfigError
@@ -31,6 +32,8 @@ class ClusterParts(NamedTuple):
     replicas: Replicas
     page_token: str
     """The token of the web page, which is the same on all replicas."""
+    claims: DatabaseClaims
+    """The claims on the sessions of the web page."""
     complete: Callable[[HttpApp], Cluster]
 
 
@@ -67,11 +70,16 @@ def build_cluster(
         on_dead=peers.abandon,
     )
     peers.watch(membership)
+    database = storage.database.now()
+
+    def is_alive(other: str) -> bool:
+        return membership.find(other) is not None
+
     shared_inbox = DatabaseInbox(
-        storage.database.now(),
+        database,
         tag,
         tasks,
-        is_alive=lambda other: membership.find(other) is not None,
+        is_alive=is_alive,
         interval=settings.heartbeat_seconds,
         clock=time.monotonic,
     )
@@ -88,7 +96,12 @@ def build_cluster(
             is_idle=lambda: gateway.is_idle,
         )
 
-    return ClusterParts(Replicas(peers, tasks, gateway.holds), shared.derive("page token"), complete)
+    return ClusterParts(
+        Replicas(peers, tasks, gateway.holds),
+        shared.derive("page token"),
+        DatabaseClaims(database, tag, tasks, is_alive=is_alive, interval=settings.heartbeat_seconds),
+        complete,
+    )
 
 
 def _secret(settings: ClusterSettings, env: Mapping[str, str]) -> str:

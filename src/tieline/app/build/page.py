@@ -56,6 +56,7 @@ class Page:
 def build_page(context: PageContext) -> Page:
     """Build the web page."""
     gateway, tasks, guard = context.gateway, context.tasks, context.guard
+    cluster = context.cluster
     store = context.storage.store()
     examples = ExampleTools(context.env, context.audit) if context.config.demo else None
     sessions = PageSessions(
@@ -66,6 +67,7 @@ def build_page(context: PageContext) -> Page:
         mint=lambda: secrets.token_urlsafe(9),
         clock=time.time,
         examples=examples.open if examples is not None else no_examples,
+        claims=None if cluster is None else cluster.claims,
     )
     renderings = TurnRenderer(store)
     keep_alive = context.config.server.keep_alive
@@ -73,7 +75,8 @@ def build_page(context: PageContext) -> Page:
     login = CursorLogin(context) if context.config.cursor.enabled is not False else None
     installer = PageInstaller(context) if context.config.web.setup and context.config.acp.enabled else None
     facts = _facts(context, login, installer, examples)
-    api = PageApi(gateway, sessions, stream, renderings, guard, tasks, facts, token=context.token)
+    replicas = None if cluster is None else cluster.replicas
+    api = PageApi(gateway, sessions, stream, renderings, guard, tasks, facts, token=context.token, replicas=replicas)
     return Page(api, static_files(), sessions, stream, store, login, installer)
 
 

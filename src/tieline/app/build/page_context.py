@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tieline.app.audit import AuditLog
 from tieline.app.build.backends import Backends
@@ -15,6 +16,9 @@ from tieline.core.watch.secrets import Secrets
 from tieline.frontends.guard import Guard, PageToken
 from tieline.net.client.http import Proxies
 from tieline.tasks import Tasks
+
+if TYPE_CHECKING:
+    from tieline.app.build.cluster import ClusterParts
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +44,5 @@ class PageContext:
     """The workspace of the gateway's own tools, if they are enabled."""
     is_simulated: bool = False
     """Whether the Cursor backend talks to the simulator."""
+    cluster: "ClusterParts | None" = None
+    """What this replica shares with the others of a cluster, if there is one."""

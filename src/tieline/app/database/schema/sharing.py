@@ -21,4 +21,9 @@ SHARING: tuple[Migration, ...] = (
         ),
         shared_only=True,
     ),
+    Migration(
+        31,
+        ("CREATE TABLE session_claim (session {text} PRIMARY KEY, replica {text} NOT NULL)",),
+        shared_only=True,
+    ),
 )
