@@ -205,6 +205,8 @@ class ClusterSettings(Value, forbid_unknown_fields=True):
     """The private address, `host:port`, at which the other replicas reach this one; None if there are none."""
     url: str | None = None
     """The URL under which the others reach `listen`. If None, it is `http://` and `listen`."""
+    url_env: str = "TIELINE_CLUSTER_URL"
+    """The variable that may contain `url` instead, so that all replicas can have the same configuration file."""
     secret_env: str = "TIELINE_CLUSTER_SECRET"  # noqa: S105 - the name of a variable
     """The variable with the secret that all replicas share."""
     secret_file: str | None = None

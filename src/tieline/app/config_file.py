@@ -43,8 +43,6 @@ from tieline.wire import anthropic, openai_chat, openai_responses
 
 LIMIT = 256 << 10
 """Maximum size of a configuration file, in bytes."""
-WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
-"""Addresses that mean all addresses of this machine."""
 MOST_DOTS = 500
 """Maximum number of dots in a line. It is limited because the TOML parser takes cubic time for dotted keys."""
 
@@ -264,9 +262,6 @@ def _cluster_mistakes(settings: ClusterSettings) -> list[tuple[str, str]]:
         host, _, port = settings.listen.rpartition(":")
         if not host or not (port.isascii() and port.isdecimal() and int(port) < 65536):
             wrong.append(("cluster.listen", f"`cluster.listen` is `{settings.listen}`: expected `host:port`"))
-        elif host.strip("[]") in WILDCARDS and settings.url is None:
-            message = f"`cluster.listen` is {settings.listen}: `cluster.url` must say how other replicas reach it"
-            wrong.append(("cluster.listen", message))
     try:
         Origin.parse(settings.url or "http://localhost")
     except ValueError as error:

@@ -19,9 +19,11 @@ from tieline.core.watch.secrets import Secrets
 from tieline.frontends.http_app import HttpApp
 from tieline.frontends.replicas import PrivateApp, Replicas
 from tieline.model.errors import GatewayError
-from tieline.net.client.http import HttpClient
+from tieline.net.client.http import HttpClient, Origin
 from tieline.tasks import Tasks
 
+WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+"""Addresses that mean all addresses of this machine."""
 MIN_SECRET = 16
 """Minimum number of characters of the secret."""
 
@@ -51,7 +53,7 @@ def build_cluster(
     settings = config.cluster
     if not storage.is_shared:
         raise ConfigError("`cluster.listen` needs a database that all replicas share: set `store.url`")
-    secret = _secret(settings, env)
+    secret, url = _secret(settings, env), _url(settings, env)
     known_secrets.add([secret])
     shared = ClusterSecret(secret)
     peers = ClusterPeers(
@@ -91,7 +93,7 @@ def build_cluster(
             peers,
             Sharing(gateway.inbox, shared_inbox),
             listen=settings.listen or "",
-            url=settings.url,
+            url=url,
             drain_seconds=settings.drain_seconds,
             is_idle=lambda: gateway.is_idle,
         )
@@ -114,6 +116,23 @@ def _secret(settings: ClusterSettings, env: Mapping[str, str]) -> str:
     if len(found) < MIN_SECRET:
         raise ConfigError(f"the secret of the cluster has {len(found)} characters: expected at least {MIN_SECRET}")
     return found
+
+
+def _url(settings: ClusterSettings, env: Mapping[str, str]) -> str | None:
+    """Return the URL under which others reach this replica; None if it follows from `listen`."""
+    url = env.get(settings.url_env) or settings.url
+    if url is None:
+        if (settings.listen or "").rpartition(":")[0].strip("[]") in WILDCARDS:
+            raise ConfigError(
+                f"`cluster.listen` is {settings.listen}, all addresses of this machine: set `cluster.url` (or "
+                f"{settings.url_env}) to the URL under which other replicas reach it"
+            )
+        return None
+    try:
+        Origin.parse(url)
+    except ValueError as error:
+        raise ConfigError(f"`cluster.url` (or {settings.url_env}): {error}") from error
+    return url
 
 
 def _backend_of(model: str, router: Router) -> str:
