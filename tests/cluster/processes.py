@@ -186,9 +186,15 @@ class Cluster:
 
 @asynccontextmanager
 async def started(
-    folder: Path, database: str, *, size: int = 3, more: str = "", env: Mapping[str, str] | None = None
+    folder: Path,
+    database: str,
+    *,
+    size: int = 3,
+    more: str = "",
+    page: bool = False,
+    env: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[Cluster, None]:
-    """Start replicas and nginx. `more` is added to the configuration."""
+    """Start replicas and nginx. `more` is added to the configuration. `page` says whether they serve the web page."""
     async with CursorSim() as sim:
         settings = f"""
 [cursor]
@@ -204,7 +210,7 @@ drain_seconds = 10
 heartbeat_seconds = 0.5
 dead_seconds = 3
 [web]
-enabled = false
+enabled = {str(page).lower()}
 [acp]
 enabled = false
 {more}"""

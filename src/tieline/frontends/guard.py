@@ -181,11 +181,19 @@ class Guard:
         return self._passes.issue(key, exchange.header(b"host")) if self._keys.is_own(key) else None
 
     def admits(self, exchange: Exchange) -> bool:
-        """Return whether a request has a key or a pass that is valid for its path, or needs neither."""
+        """Return whether a request has a key or a pass that is valid for its path, or needs neither.
+
+        The key is stored as `exchange.client_key`.
+        """
         if not self.has_keys:
             return True
         key = self._keys.find(exchange.key)
-        return self._has_pass(exchange) if key is None else exchange.path.startswith(key.paths)
+        if key is None:
+            return self._has_pass(exchange)
+        if not exchange.path.startswith(key.paths):
+            return False
+        exchange.client_key = key
+        return True
 
     def _has_pass(self, exchange: Exchange) -> bool:
         if not exchange.path.startswith("/api/"):
