@@ -243,6 +243,7 @@ class Exchange:
         "begun",
         "client_key",
         "headers",
+        "is_still_valid",
         "reserved",
         "response_headers",
         "size",
@@ -258,6 +259,8 @@ class Exchange:
         """The headers of the request by their lower-case names."""
         self.client_key: NamedKey | None = None
         """The key with which the guard accepted the request; None if no key was needed."""
+        self.is_still_valid: Callable[[], bool] | None = None
+        """Returns whether the key is still valid, for responses that take long; None if it cannot become invalid."""
         self.begun = False
         """Whether the response has begun."""
         self.response_headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -316,9 +319,11 @@ class Exchange:
     def visible(self) -> VisibleScope:
         """The legs, sessions and inbox items that the client may see.
 
-        The gateway's own keys see those of all owners, and a request that names no workspace those of all workspaces.
+        The gateway's own keys and admin keys see those of all owners, and a request that names no workspace those of
+        all workspaces.
         """
-        return VisibleScope(None if self.client_key is None else self.client_key.name or None, self.workspace)
+        key = self.client_key
+        return VisibleScope(None if key is None or key.is_admin else key.name, self.workspace)
 
     async def body(self, counted: bytes = VALUE_MARKS) -> bytes:
         """Return the whole body. Raise GatewayError if it is too large or the client disconnects.
@@ -484,6 +489,8 @@ async def send_events(exchange: Exchange, tasks: Tasks, events: AsyncGenerator[b
         async with aclosing(events):
             await exchange.begin_stream()
             async for data in events:
+                if exchange.is_still_valid is not None and not exchange.is_still_valid():
+                    break  # the key was revoked
                 await _write(exchange, data)
         await _write(exchange, b"", last=True)
     except TimeoutError:

@@ -65,12 +65,12 @@ def build_http_app(
         "/v1": {"GET": health, "HEAD": health},  # clients probe their base URL
         "/api/hello": {"GET": identity, "HEAD": identity},
         "/healthz": {"GET": alive, "HEAD": alive},
-        "/metrics": {"GET": Route(status.metrics, openai)},
+        "/metrics": {"GET": Route(status.metrics, openai, for_admin=True)},
         "/api/inbox": {"GET": Route(inbox.list, plain)},
         "/api/inbox/watch": {"GET": Route(inbox.watch, plain)},
         "/api/inbox/*": {"POST": Route(inbox.decide, plain)},
-        "/api/rules": {"GET": Route(inbox.rules, plain)},
-        "/api/rules/*": {"DELETE": Route(inbox.revoke, plain)},
+        "/api/rules": {"GET": Route(inbox.rules, plain, for_admin=True)},
+        "/api/rules/*": {"DELETE": Route(inbox.revoke, plain, for_admin=True)},
     }
     return HttpApp(
         {**routes, **(page(hello.serve) if page is not None else {})},

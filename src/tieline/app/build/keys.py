@@ -1,12 +1,14 @@
 """Reads keys from files and environment variables: keys for upstreams, and keys that clients must send."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
-from tieline.app.config import Config, ConfigError, CursorSettings
+from tieline.app.config import Config, ConfigError, CursorSettings, KeySettings
 from tieline.core.legs.access import ModelAccess
+from tieline.core.usage.limits import NANO, KeyLimits
 from tieline.frontends.guard import is_loopback
-from tieline.frontends.keys import MODEL_PATHS, NamedKey
+from tieline.frontends.keys import ALL_PATHS, MODEL_PATHS, PAGE_PATHS, NamedKey
 from tieline.net.private_files import read_file
 
 AGENTS = "acp"
@@ -74,11 +76,41 @@ def named_keys(config: Config, env: Mapping[str, str], own: Sequence[str]) -> tu
                 value,
                 tools=settings.tools,
                 access=model_access(settings.models, agents=settings.agents),
-                paths=settings.paths or MODEL_PATHS,
-                requests_per_minute=settings.requests_per_minute,
+                paths=key_paths(settings.paths, page=settings.page, admin=settings.admin),
+                limits=key_limits(settings),
+                is_admin=settings.admin,
+                expires=None if settings.expires is None else end_of(settings.expires),
             )
         )
     return tuple(found)
+
+
+def key_paths(paths: Sequence[str], *, page: bool, admin: bool) -> tuple[str, ...]:
+    """Return the prefixes of the paths for which a key is valid. `paths` are those of model APIs; empty for all."""
+    if admin:
+        return ALL_PATHS
+    return (*(paths or MODEL_PATHS), *(PAGE_PATHS if page else ()))
+
+
+def key_limits(settings: KeySettings) -> KeyLimits:
+    """Return the limits of a key."""
+    return KeyLimits(
+        requests_per_minute=settings.requests_per_minute,
+        tokens_per_minute=settings.tokens_per_minute,
+        tokens_per_day=settings.tokens_per_day,
+        tokens_per_month=settings.tokens_per_month,
+        cost_per_day=_nano(settings.cost_per_day),
+        cost_per_month=_nano(settings.cost_per_month),
+    )
+
+
+def end_of(day: date) -> float:
+    """Return the Unix time at which a day (UTC) ends."""
+    return datetime.combine(day, time.min, UTC).timestamp() + timedelta(days=1).total_seconds()
+
+
+def _nano(dollars: float | None) -> int | None:
+    return None if dollars is None else round(dollars * NANO)
 
 
 def model_access(patterns: Sequence[str], *, agents: bool) -> ModelAccess | None:
