@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.backends.acp_support import SOON, Reply, Talk, plain, serving, until, user
-from tieline.app.store import FILE_NAME, DiskStore, MemoryStore
+from tieline.app.database.documents import MemoryStore, open_store
+from tieline.app.database.sqlite import FILE_NAME
 from tieline.backends.acp.catalogue import AgentSpec
 from tieline.backends.acp.session_store import MAX_AGE, MAX_ITEMS, SHELF, SessionStorage
 from tieline.model.content import Message, Text
@@ -37,7 +38,7 @@ class Life:
     @property
     def storage(self) -> SessionStorage:
         """For the next gateway; what is on the disk is opened anew."""
-        return SessionStorage(self.store or DiskStore(self.folder), lambda: self.now)
+        return SessionStorage(self.store or open_store(self.folder), lambda: self.now)
 
     def contents(self) -> bytes:
         """All that is kept on the disk."""
@@ -250,7 +251,7 @@ async def test_what_cannot_be_read_is_forgotten_with_one_line(
 async def test_documents_keep_their_field_names(life: Life) -> None:
     """They are a file format: another version of the gateway reads them."""
     await life.ask("one")
-    (document,) = (await DiskStore(life.folder).read(SHELF)).values()
+    (document,) = (await open_store(life.folder).read(SHELF)).values()
     stored = json.loads(document)
     assert set(stored) == {"agent", "session", "folder", "used", "system", "tools", "pasts"}
     assert set(stored["pasts"][0]) == {"items"}

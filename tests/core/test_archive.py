@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from tieline.app.store import MemoryStore
+from tieline.app.database.documents import MemoryStore
 from tieline.core.archive.archive import Archive, ArchiveLimits
 from tieline.tasks import Tasks
 

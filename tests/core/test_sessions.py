@@ -8,7 +8,7 @@ import pytest
 
 from tests.cases import PIXEL
 from tests.core.scripted import END, PATIENCE, Script, words
-from tieline.app.store import MemoryStore
+from tieline.app.database.documents import MemoryStore
 from tieline.core.inbox.inbox import Inbox
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.routing import Router

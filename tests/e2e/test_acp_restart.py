@@ -17,7 +17,7 @@ from tests.e2e.cli_support import configured, said
 from tests.e2e.cli_support import serving as running
 from tests.e2e.tools_support import DIALECTS, PATIENCE
 from tieline.app.config import AgentSettings
-from tieline.app.store import DiskStore
+from tieline.app.database.documents import open_store
 from tieline.backends.acp.session_store import SHELF
 
 pytestmark = DIALECTS
@@ -125,7 +125,7 @@ def asked(dialect: Dialect, port: int, history: list[Any]) -> str:
 
 async def written(folder: Path) -> None:
     """Wait until a session is on the disk, which is soon after the answer."""
-    store = DiskStore(folder)
+    store = open_store(folder)
     async with asyncio.timeout(PATIENCE):
         while not await store.read(SHELF):  # noqa: ASYNC110 - another process writes it
             await asyncio.sleep(0.01)

@@ -12,7 +12,8 @@ from tests.e2e.acp_support import Dialect, serving
 from tests.e2e.tools_support import DIALECTS
 from tieline.app.audit import AuditLog
 from tieline.app.build.acp import acp_backend
-from tieline.app.config import AcpSettings, Config, ConfigError, McpSettings
+from tieline.app.build.storage import Storage
+from tieline.app.config import AcpSettings, Config, ConfigError, McpSettings, StoreSettings
 
 DB = McpSettings(command=("db-mcp",))
 
@@ -45,4 +46,10 @@ async def test_headers_and_metadata_select_by_name_and_unknown_names_are_a_400(
 )
 def test_what_cannot_be_selected_is_an_error_of_the_configuration(settings: AcpSettings, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
-        acp_backend(Config(acp=settings), {}, str, audit=AuditLog(None, clock=time.time))
+        acp_backend(
+            Config(acp=settings),
+            {},
+            str,
+            audit=AuditLog(None, clock=time.time),
+            storage=Storage(StoreSettings(), {}),
+        )

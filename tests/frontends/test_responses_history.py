@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from tests.each import each
 from tests.frontends.responses_support import user
-from tieline.app.store import MemoryStore
+from tieline.app.database.documents import MemoryStore
 from tieline.core.archive.archive import Archive
 from tieline.frontends.responses import history
 from tieline.frontends.responses.conversations import Conversations

@@ -9,7 +9,7 @@ from playwright.async_api import expect
 
 from tests.core.scripted import END
 from tests.web.browser import IN_CHROMIUM, Server, Window, Windows
-from tieline.app.store import DiskStore
+from tieline.app.database.documents import open_store
 from tieline.core.sessions.sessions import SHELF, StoredSession
 from tieline.model.content import Text
 from tieline.model.events import Batch, PartDelta, PartEnd, PartStart, Started
@@ -62,7 +62,7 @@ async def test_an_answer_that_grows_leaves_alone_what_is_there(scripted: Window,
 async def kept(home: Path) -> None:
     """A long conversation, as an earlier gateway left it."""
     now = time.time()
-    store = DiskStore(home / ".local" / "state" / "tieline")
+    store = open_store(home / ".local" / "state" / "tieline")
     summary = Summary(id=SESSION, title="A long one", model="test/m", created=now, updated=now, messages=MESSAGES)
     turns = [_turn(number, now) for number in range(MESSAGES)]
     await store.write(SHELF, SESSION, msgspec.json.encode(StoredSession(summary=summary, head=turns[-1].id)))

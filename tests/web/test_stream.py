@@ -10,7 +10,7 @@ import pytest
 from tests.core.scripted import END, PATIENCE, words
 from tests.web.serving import Listener, Message, PageStand, said, serving
 from tieline.app.config import Config, ServerSettings
-from tieline.app.store import MemoryStore
+from tieline.app.database.documents import MemoryStore
 from tieline.core.inbox.inbox import Inbox
 from tieline.core.sessions.sessions import SessionView
 from tieline.core.watch.bus import Bus, MessageEvents, ModelsChanged

@@ -202,6 +202,17 @@ class ResponsesSettings(Value, forbid_unknown_fields=True):
     """Maximum size of all stored responses together, in MiB. The least recently used ones are removed first."""
 
 
+class StoreSettings(Value, forbid_unknown_fields=True):
+    """`[store]`: the PostgreSQL server that replicas share. Without it, the gateway uses SQLite files."""
+
+    url: str | None = None
+    url_env: str | None = None
+    """The name of the environment variable that contains the URL, which may include a password."""
+    connections: Annotated[int, Meta(ge=1, le=200)] = 8
+    timeout: Annotated[float, Meta(gt=0, le=300)] = 10.0
+    """Seconds after which a statement is cancelled."""
+
+
 class WebSettings(Value, forbid_unknown_fields=True):
     """`[web]`: the web page."""
 
@@ -314,6 +325,7 @@ class Config(Value, forbid_unknown_fields=True):
     tools: ToolSettings = ToolSettings()
     acp: AcpSettings = AcpSettings()
     responses: ResponsesSettings = ResponsesSettings()
+    store: StoreSettings = StoreSettings()
     web: WebSettings = WebSettings()
     upstreams: Mapping[str, UpstreamSettings] = {}
     clients: Mapping[str, ClientSettings] = {}
@@ -323,9 +335,10 @@ class Config(Value, forbid_unknown_fields=True):
 
 
 def key_variables(config: Config) -> frozenset[str]:
-    """Return the variables that hold keys for access to the gateway. Commands and agents must not receive them."""
+    """Return the variables with the keys of the gateway and its database. Commands and agents must not receive them."""
     named = (key.key_env for key in config.keys.values())
-    return frozenset((config.server.key_env, *(name for name in named if name is not None)))
+    store = (config.store.url_env, "PGPASSWORD") if config.store != StoreSettings() else ()
+    return frozenset((config.server.key_env, *(name for name in (*named, *store) if name is not None)))
 
 
 def address(config: Config, port: int | None = None) -> str:

@@ -28,6 +28,7 @@ from tieline.app.config import (
     PriceSettings,
     ResponsesSettings,
     ServerSettings,
+    StoreSettings,
     ToolSettings,
     UpstreamSettings,
     UsageSettings,
@@ -186,6 +187,7 @@ def _mistakes(config: Config) -> list[tuple[str, str]]:
     wrong += _tool_mistakes(config)
     wrong += _key_mistakes(config)
     wrong += _model_mistakes(config)
+    wrong += _store_mistakes(config.store)
     wrong += _target_mistakes(config)
     return wrong
 
@@ -284,6 +286,17 @@ def _model_mistakes(config: Config) -> list[tuple[str, str]]:
     return wrong
 
 
+def _store_mistakes(settings: StoreSettings) -> list[tuple[str, str]]:
+    """Check the URL of the database. Error messages omit it, because it may contain a password."""
+    if settings.url is None:
+        return []
+    if settings.url_env is not None:
+        return [("store.url_env", "`store` has `url` and `url_env`: expected only one of them")]
+    if not settings.url.startswith(("postgresql://", "postgres://")):
+        return [("store.url", "`store.url`: expected postgresql://user@host/database")]
+    return []
+
+
 def _dialect_mistakes(place: str, upstream: UpstreamSettings) -> list[tuple[str, str]]:
     known = _DIALECTS["anthropic" if upstream.kind == "anthropic" else upstream.api or "chat"]
     fields = tuple(dict.fromkeys(field for dialect in known for field in dialect.__struct_fields__))
@@ -325,6 +338,7 @@ def _settings(place: str) -> tuple[str, ...]:
         "inbox": InboxSettings,
         "tools": ToolSettings,
         "responses": ResponsesSettings,
+        "store": StoreSettings,
         "web": WebSettings,
         "acp": AcpSettings,
         "upstreams": UpstreamSettings,

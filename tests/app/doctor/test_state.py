@@ -10,8 +10,9 @@ import pytest
 from tests.app.doctor.support import examined
 from tieline import __version__
 from tieline.app.config import Config
+from tieline.app.database.documents import open_store
+from tieline.app.database.sqlite import FILE_NAME
 from tieline.app.local_gateway import local_gateway
-from tieline.app.store import DiskStore
 from tieline.sim.model import Answer, Cut, ModelServer
 
 STATE = Path(".local/state/tieline")
@@ -19,10 +20,10 @@ STATE = Path(".local/state/tieline")
 
 async def stored(folder: Path) -> Path:
     """Write a document of a megabyte, and return the file of the store."""
-    store = DiskStore(folder)
+    store = open_store(folder)
     await store.write("shelf", "key", bytes(1 << 20))
     await store.aclose()
-    return store.path
+    return folder / FILE_NAME
 
 
 async def test_a_sound_database_is_left_as_it_is(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tieline.app.audit import AuditLog
 from tieline.app.build.agents import catalogue, which_in
 from tieline.app.build.status import BackendStatus
+from tieline.app.build.storage import Storage
 from tieline.app.config import AcpSettings, Config, ConfigError
 from tieline.app.lazy import LazyImport
 from tieline.app.lazy_backend import LazyBackend, LazyObject
@@ -34,6 +35,7 @@ def acp_backend(
     new_leg_id: Callable[[], str],
     *,
     audit: AuditLog,
+    storage: Storage,
     tools: "GuardedTools | None" = None,
     tasks: Tasks | None = None,
 ) -> tuple[LazyBackend, BackendStatus] | None:
@@ -57,6 +59,7 @@ def acp_backend(
         folder=folder,
         folders=_folders(settings),
         audit=audit,
+        storage=storage,
         tools=tools,
         tasks=tasks,
     )

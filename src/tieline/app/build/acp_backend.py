@@ -9,11 +9,10 @@ from tieline import __version__
 from tieline.app.agent_rules import AgentRules
 from tieline.app.audit import AuditLog
 from tieline.app.build.ids import new_call_id
+from tieline.app.build.storage import Storage
 from tieline.app.build.tools import command_environment, protecting_rules
 from tieline.app.config import Config, McpSettings, key_variables
-from tieline.app.folders import state_folder
 from tieline.app.local_host import AgentFiles, AgentTerminals
-from tieline.app.store import DiskStore
 from tieline.backends.acp.backend import AcpBackend
 from tieline.backends.acp.catalogue import AgentSpec, Which
 from tieline.backends.acp.session_store import SessionStorage
@@ -37,6 +36,7 @@ def make_acp_backend(
     folder: str,
     folders: Mapping[str, str],
     audit: AuditLog,
+    storage: Storage,
     tools: GuardedTools | None = None,
     tasks: Tasks | None = None,
 ) -> AcpBackend:
@@ -67,7 +67,7 @@ def make_acp_backend(
         mint_call=new_call_id,
         mint_leg=new_leg_id,
         bridge=_bridge() if settings.client_tools else None,
-        storage=_keeping(env) if settings.keep_sessions else None,
+        storage=_keeping(storage) if settings.keep_sessions else None,
     )
 
 
@@ -75,13 +75,12 @@ def _server(server: McpSettings) -> ToolServer:
     return ToolServer(command=server.command, env=server.env, url=server.url, headers=server.headers)
 
 
-def _keeping(env: Mapping[str, str]) -> SessionStorage | None:
-    """Return the store for agent sessions, or None if there is no state folder.
+def _keeping(storage: Storage) -> SessionStorage | None:
+    """Return the store for agent sessions, or None if it would not survive a restart.
 
     The store has a file of its own, which contains digests of messages but not their text.
     """
-    folder = state_folder(env)
-    return SessionStorage(DiskStore(folder / "agents"), time.time) if folder is not None else None
+    return SessionStorage(storage.separate_store("agents"), time.time) if storage.is_persistent else None
 
 
 def _rules(

@@ -22,6 +22,7 @@ from tieline.app.build.page_context import PageContext
 from tieline.app.build.responses import build_archives, new_object_id
 from tieline.app.build.startup_text import NEEDS_KEY, StartupText
 from tieline.app.build.status import BackendStatus
+from tieline.app.build.storage import Storage
 from tieline.app.build.upstreams import upstream_backend
 from tieline.app.config import ClientSettings, Config, UpstreamSettings
 from tieline.app.lazy import LazyImport
@@ -92,6 +93,8 @@ class App:
     store: LazyObject[Store]
     """The store that contains the archives of the Responses API."""
     startup: StartupText
+    storage: Storage
+    """The gateway's database."""
     tools: "GuardedTools | None" = None
     """The gateway's own tools, if they are enabled."""
     lazy_page: "LazyObject[Page] | None" = None
@@ -117,6 +120,7 @@ class App:
         for backend in self.backends.values():
             await backend.aclose()
         await self.client.aclose()
+        await self.storage.aclose()
 
 
 def build(
@@ -133,6 +137,7 @@ def build(
     `tunnel` is given, also build the application for the listener behind the tunnel.
     """
     tasks = Tasks()
+    storage = Storage(config.store, env)
     audit = open_audit_log(env)
     proxies = Proxies.from_env(env)
     client = HttpClient(proxies=proxies)
@@ -149,6 +154,7 @@ def build(
         proxies=proxies,
         tasks=tasks,
         audit=audit,
+        storage=storage,
         agent_tools=agent_tools,
         new_leg_id=new_leg_id,
         cursor_token=cursor_token,
@@ -179,12 +185,13 @@ def build(
         routes,
         make_upstream,
         known_secrets,
+        storage,
         workspace=tools.workspace if tools is not None else None,
         is_simulated=cursor_token is not None,
     )
     page = LazyObject(build_page, context) if config.web.enabled else None
     profiles = _profiles(config, env, has_named_keys=bool(named))
-    archives, store = build_archives(config.responses, env, tasks)
+    archives, store = build_archives(config.responses, storage, tasks)
     startup = StartupText(config, backends.statuses, backends.upstreams, routes.aliases, guard.has_keys, source)
     relay = Relay(gateway, tasks, keep_alive=config.server.keep_alive)
     bodies = BodyBudget(trim=trim)
@@ -229,6 +236,7 @@ def build(
         archives,
         store,
         startup,
+        storage,
         tools,
         page,
         guard.warnings(),

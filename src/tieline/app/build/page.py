@@ -17,9 +17,7 @@ from tieline.app.build.page_context import PageContext
 from tieline.app.build.status import TOOLS, BackendStatus
 from tieline.app.build.upstream_setup import AddedUpstreams
 from tieline.app.config import AcpSettings
-from tieline.app.folders import state_folder
 from tieline.app.lazy_backend import LazyBackend
-from tieline.app.store import open_store
 from tieline.app.workspace_files import WorkspaceFiles
 from tieline.backends.acp.catalogue import find, install_line
 from tieline.core.sessions.sessions import PageSessions, no_examples
@@ -58,8 +56,7 @@ class Page:
 def build_page(context: PageContext) -> Page:
     """Build the web page."""
     gateway, tasks, guard = context.gateway, context.tasks, context.guard
-    folder = state_folder(context.env)
-    store: Store = open_store(folder)
+    store = context.storage.store()
     examples = ExampleTools(context.env, context.audit) if context.config.demo else None
     sessions = PageSessions(
         gateway,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tieline.app.audit import AuditLog
 from tieline.app.build.backends import Backends
 from tieline.app.build.model_routes import ModelRoutes
+from tieline.app.build.storage import Storage
 from tieline.app.build.upstreams import MakeUpstream
 from tieline.app.config import Config
 from tieline.core.legs.gateway import Gateway
@@ -33,6 +34,7 @@ class PageContext:
     make_upstream: MakeUpstream
     secrets: Secrets
     """The known secrets, to which the keys of added upstreams are added."""
+    storage: Storage
     workspace: str | None = None
     """The workspace of the gateway's own tools, if they are enabled."""
     is_simulated: bool = False

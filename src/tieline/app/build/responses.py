@@ -2,22 +2,14 @@
 
 import secrets
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from tieline.app.build.storage import Storage
 from tieline.app.config import ResponsesSettings
-from tieline.app.folders import state_folder
-from tieline.app.lazy import LazyImport
 from tieline.app.lazy_backend import LazyObject
 from tieline.core.archive.archive import DAY, MIB, Archive, ArchiveLimits
 from tieline.frontends.responses.routes import ResponseArchives
 from tieline.model.ports import Store
 from tieline.tasks import Tasks
-
-if TYPE_CHECKING:
-    from tieline.app.store import open_store
-else:
-    open_store = LazyImport("tieline.app.store", "open_store")
 
 FOLDER = "responses"
 MAX_ITEM_MIB = 32
@@ -27,13 +19,12 @@ MAX_MEMORY_MIB = 32
 
 
 def build_archives(
-    settings: ResponsesSettings, env: Mapping[str, str], tasks: Tasks
+    settings: ResponsesSettings, storage: Storage, tasks: Tasks
 ) -> tuple[ResponseArchives, LazyObject[Store]]:
     """Return the archives and their store. The store is created on first use, and the caller has to close it."""
-    folder = state_folder(env)
-    is_on_disk = folder is not None and settings.store
-    store = LazyObject[Store](open_store, folder / FOLDER if folder is not None and is_on_disk else None)
-    max_mib = settings.max_mib if is_on_disk else min(settings.max_mib, MAX_MEMORY_MIB)
+    is_kept = storage.is_persistent and settings.store
+    store = LazyObject[Store](storage.separate_store, FOLDER if is_kept else None)
+    max_mib = settings.max_mib if is_kept else min(settings.max_mib, MAX_MEMORY_MIB)
     age, total = settings.keep_days * DAY, max_mib * MIB
     limits = ArchiveLimits(total=total, each=min(total, 32 * MIB), age=age)
     archives = ResponseArchives(

@@ -6,7 +6,8 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from tieline.app import audit, store
+from tieline.app import audit
+from tieline.app.database import sqlite
 from tieline.app.doctor.findings import Check, Finding, blocking_check, known, ok, problem, warning
 from tieline.app.folders import state_folder, user_folder
 from tieline.net.private_files import NO_FOLLOW, has_owners
@@ -32,8 +33,8 @@ def state_checks(env: Mapping[str, str]) -> list[Check]:
         *checks,
         blocking_check(AREA, "state", lambda: _folder(state)),
         blocking_check(AREA, "disk space", lambda: _space(state)),
-        blocking_check(AREA, "sessions", lambda: _database(state / store.FILE_NAME)),
-        blocking_check(AREA, "agent sessions", lambda: _database(state / "agents" / store.FILE_NAME)),
+        blocking_check(AREA, "sessions", lambda: _database(state / sqlite.FILE_NAME)),
+        blocking_check(AREA, "agent sessions", lambda: _database(state / "agents" / sqlite.FILE_NAME)),
         blocking_check(AREA, "audit log", lambda: _audit_log(state / audit.FILE_NAME)),
     ]
 
@@ -93,7 +94,7 @@ def _database(path: Path) -> Finding:
 
 
 def _damage(path: Path) -> Finding | None:
-    damage = store.damage(path, limit=CHECK_LIMIT)
+    damage = sqlite.damage(path, limit=CHECK_LIMIT)
     if damage is None:
         return None
     fix = "The gateway renames a damaged file to `.broken` and starts an empty one. To keep a copy, make it now."

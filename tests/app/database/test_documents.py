@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tieline.app.store import FILE_NAME, DiskStore, MemoryStore
+from tieline.app.database.documents import MemoryStore, open_store
+from tieline.app.database.sqlite import FILE_NAME
 from tieline.model.ports import Store
 
 
 @pytest.fixture(params=["disk", "memory"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    made: Store = DiskStore(tmp_path / "state") if request.param == "disk" else MemoryStore()
+    made: Store = open_store(tmp_path / "state") if request.param == "disk" else MemoryStore()
     yield made
     await made.aclose()
 
@@ -46,16 +47,16 @@ def contents(folder: Path) -> bytes:
 
 
 async def test_a_restart_finds_everything(tmp_path: Path) -> None:
-    first = DiskStore(tmp_path)
+    first = open_store(tmp_path)
     await first.write("shelf", "a", b"1")
     await first.aclose()
-    second = DiskStore(tmp_path)
+    second = open_store(tmp_path)
     assert await second.read("shelf") == {"a": b"1"}
     await second.aclose()
 
 
 async def test_two_gateways_can_have_the_same_file(tmp_path: Path) -> None:
-    one, two = DiskStore(tmp_path), DiskStore(tmp_path)
+    one, two = open_store(tmp_path), open_store(tmp_path)
     await asyncio.gather(
         *(
             store.write("shelf", f"{name}{n}", b"x")
@@ -69,7 +70,7 @@ async def test_two_gateways_can_have_the_same_file(tmp_path: Path) -> None:
 
 
 async def test_nothing_is_made_before_something_is_written(tmp_path: Path) -> None:
-    store = DiskStore(tmp_path / "state")
+    store = open_store(tmp_path / "state")
     assert await store.read("shelf") == {}
     await store.remove("shelf")
     await store.aclose()
@@ -77,7 +78,7 @@ async def test_nothing_is_made_before_something_is_written(tmp_path: Path) -> No
 
 
 async def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
-    store = DiskStore(tmp_path / "state")
+    store = open_store(tmp_path / "state")
     await store.write("shelf", "a", b"1")
     assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
     modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "state").iterdir()}
@@ -86,7 +87,7 @@ async def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
 
 
 async def test_what_was_deleted_is_not_in_the_file(tmp_path: Path) -> None:
-    store = DiskStore(tmp_path)
+    store = open_store(tmp_path)
     await store.write("shelf", "a", b"private words " * 1000)
     await store.remove("shelf", "a")
     await store.aclose()
@@ -99,7 +100,7 @@ async def test_what_was_deleted_is_not_in_the_file(tmp_path: Path) -> None:
 async def test_a_damaged_file_is_put_aside(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / FILE_NAME).write_bytes(damage)
     said: list[str] = []
-    store = DiskStore(tmp_path, warn=said.append)
+    store = open_store(tmp_path, warn=said.append)
     assert await store.read("shelf") == {}
     await store.write("shelf", "a", b"1")
     assert await store.read("shelf") == {"a": b"1"}
@@ -112,7 +113,7 @@ async def test_a_damaged_file_is_put_aside(tmp_path: Path, damage: bytes) -> Non
 async def test_a_disk_that_fails_is_told_once_and_costs_nothing_else(tmp_path: Path) -> None:
     tmp_path.joinpath("state").write_text("a file where a folder should be")
     said: list[str] = []
-    store = DiskStore(tmp_path / "state", warn=said.append)
+    store = open_store(tmp_path / "state", warn=said.append)
     await store.write("shelf", "a", b"1")
     await store.write("shelf", "b", b"1")
     assert await store.read("shelf") == {}
@@ -121,7 +122,7 @@ async def test_a_disk_that_fails_is_told_once_and_costs_nothing_else(tmp_path: P
 
 
 async def test_a_write_that_nobody_waits_for_is_done(tmp_path: Path) -> None:
-    store = DiskStore(tmp_path)
+    store = open_store(tmp_path)
     busy = [asyncio.create_task(store.write("shelf", str(number), b"x" * 1000)) for number in range(50)]
     await asyncio.sleep(0)
     for task in busy:

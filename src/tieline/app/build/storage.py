@@ -1,0 +1,91 @@
+"""Opens the gateway's database, and the stores of documents in it or in files of their own."""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from tieline.app.config import ConfigError, StoreSettings
+from tieline.app.folders import state_folder
+from tieline.app.lazy import LazyImport
+from tieline.app.lazy_backend import LazyObject
+
+if TYPE_CHECKING:
+    from tieline.app.database.documents import DocumentStore, open_store
+    from tieline.app.database.engine import Database
+    from tieline.app.database.postgres import PostgresDatabase, PostgresLimits
+    from tieline.app.database.sqlite import SqliteDatabase
+    from tieline.model.ports import Store
+else:
+    DocumentStore = LazyImport("tieline.app.database.documents", "DocumentStore")
+    open_store = LazyImport("tieline.app.database.documents", "open_store")
+    PostgresDatabase = LazyImport("tieline.app.database.postgres", "PostgresDatabase")
+    PostgresLimits = LazyImport("tieline.app.database.postgres", "PostgresLimits")
+    SqliteDatabase = LazyImport("tieline.app.database.sqlite", "SqliteDatabase")
+
+FILE_NAME = "sessions.sqlite3"
+DRIVER = "psycopg_pool"
+
+
+class Storage:
+    """The gateway's database: on the PostgreSQL server of `[store]`, else in a file, else in memory.
+
+    Raise ConfigError if the server's URL is missing or not valid. Nothing is opened or imported before it is used,
+    except for the engine of a configured server.
+    """
+
+    def __init__(self, settings: StoreSettings, env: Mapping[str, str]) -> None:
+        self.settings = settings
+        self._folder = state_folder(env)
+        url = store_url(settings, env)
+        self.is_shared = url is not None
+        """Whether other replicas use the same database."""
+        self.database: LazyObject[Database]
+        if url is None:
+            path = None if self._folder is None else self._folder / FILE_NAME
+            self.database = LazyObject["Database"](SqliteDatabase, path)
+        else:
+            self.database = LazyObject["Database"](_open_server, url, settings)
+            self.database.now()
+
+    def store(self) -> "Store":
+        """Return the store of documents in the gateway's database."""
+        return DocumentStore(self.database.now())
+
+    def separate_store(self, folder: str | None) -> "Store":
+        """Return a store that has a file of its own, in `folder` of the state folder. On a server, it has none.
+
+        If `folder` is None or there is no state folder, the store is in memory.
+        """
+        if folder is not None and self.is_shared:
+            return self.store()
+        return open_store(None if folder is None or self._folder is None else self._folder / folder)
+
+    @property
+    def is_persistent(self) -> bool:
+        """Whether documents survive a restart."""
+        return self.is_shared or self._folder is not None
+
+    async def aclose(self) -> None:
+        """Close the database. Stores must not be used afterwards."""
+        if self.database.made is not None:
+            await self.database.made.aclose()
+
+
+def store_url(settings: StoreSettings, env: Mapping[str, str]) -> str | None:
+    """Return the URL of the PostgreSQL server, or None if SQLite is used."""
+    if settings.url_env is None:
+        return settings.url
+    url = env.get(settings.url_env, "").strip()
+    if not url:
+        raise ConfigError(f"`store.url_env` is {settings.url_env}, but this variable is not set")
+    return url
+
+
+def _open_server(url: str, settings: StoreSettings) -> "Database":
+    if find_spec(DRIVER) is None:
+        raise ConfigError("`store.url` needs the driver for PostgreSQL: run `pip install 'tieline[postgres]'`")
+    limits = PostgresLimits(connections=settings.connections, statement=settings.timeout)
+    try:
+        return PostgresDatabase(url, limits=limits)
+    except ValueError as error:
+        raise ConfigError(f"`store.url`: {error}") from None
