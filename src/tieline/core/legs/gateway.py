@@ -210,11 +210,10 @@ class Gateway:
 
     async def _open_run(self, prepared: _Prepared, entry: LedgerEntry) -> OpenRun:
         """Resume the parked run that waits for this request, or start a new one."""
-        if (
-            self._parked_runs.waiting(entry.client.owner)
-            and (resumed := await self._resume(prepared, entry)) is not None
-        ):
-            return resumed
+        if entry.client.owner in self._parked_runs.waiting:
+            resumed = await self._resume(prepared, entry)
+            if resumed is not None:
+                return resumed
         backend, request, limits, repairs = prepared
         client, host = entry.client, Host(InboxHuman(self.inbox, entry.origin))
         if backend.is_agent:
@@ -241,7 +240,7 @@ class Gateway:
             request.messages,
             entry.backend,
             entry.model,
-            self._parked_runs.waiting(entry.client.owner),
+            self._parked_runs.waiting.get(entry.client.owner, {}),
             offers_tools=bool(request.tools) and request.tool_choice.mode != "none",
         )
         for dropped in decision.close:
