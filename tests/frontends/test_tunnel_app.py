@@ -14,8 +14,8 @@ from tests.catalogue.serving import listening
 from tests.each import each
 from tests.frontends.test_keys import Clock
 from tieline.app.build.application import App, Tunnel, build
-from tieline.app.build.keys import model_access
 from tieline.app.config import ClientSettings, Config, KeySettings, ToolSettings
+from tieline.app.keys.rules import model_access
 from tieline.core.usage.limits import KeyLimits
 from tieline.frontends.http import Exchange
 from tieline.frontends.keys import NamedKey

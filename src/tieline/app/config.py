@@ -263,15 +263,13 @@ class ModelSettings(Value, forbid_unknown_fields=True):
         )
 
 
-class KeySettings(Value, forbid_unknown_fields=True):
-    """`[keys.NAME]`: a key for one client, and its permissions."""
+class KeyRules(Value, forbid_unknown_fields=True):
+    """What may be done with a key. Keys from the configuration and from the database have the same rules."""
 
-    key_env: str | None = None
-    key_file: str | None = None
     tools: bool = False
     models: tuple[str, ...] = ()
     """Patterns for the names of the models that may be used with the key. If empty, all models may be used."""
-    agents: bool = True
+    agents: bool = False
     """Whether coding agents may be used with the key."""
     paths: tuple[str, ...] = ()
     """Prefixes of the paths for which the key is valid. If empty, the key is valid for all model APIs."""
@@ -289,6 +287,14 @@ class KeySettings(Value, forbid_unknown_fields=True):
     cost_per_month: Money | None = None
 
 
+class KeySettings(KeyRules, forbid_unknown_fields=True):
+    """`[keys.NAME]`: a key for one client, and its rules."""
+
+    key_env: str | None = None
+    key_file: str | None = None
+    agents: bool = True
+
+
 class PriceSettings(Value, forbid_unknown_fields=True):
     """`[prices."PATTERN"]`: what models cost, per million tokens. The pattern matches full names of models."""
 
@@ -302,8 +308,8 @@ class PriceSettings(Value, forbid_unknown_fields=True):
 class UsageSettings(Value, forbid_unknown_fields=True):
     """`[usage]`: the record of what requests used and cost."""
 
-    enabled: bool | None = None
-    """Whether usage is recorded. If None, it is recorded if there are named keys."""
+    enabled: bool = False
+    """Whether usage is recorded even if there are no named keys."""
     keep_days: Annotated[int, Meta(ge=35, le=36500)] = 400
     """Number of days after which usage is deleted. Budgets need the current month."""
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from tieline.app.build.keys import client_keys, key_from_env, model_access
+from tieline.app.build.keys import client_keys, key_from_env
 from tieline.app.config import Config, ConfigError
+from tieline.app.keys.rules import model_access
 from tieline.app.logs import one_line
 from tieline.app.tunnel import OpenTunnel, TunnelError, TunnelOptions, find_program, run_tunnel
 from tieline.core.usage.limits import KeyLimits

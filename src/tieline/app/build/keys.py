@@ -1,18 +1,14 @@
 """Reads keys from files and environment variables: keys for upstreams, and keys that clients must send."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
-from tieline.app.config import Config, ConfigError, CursorSettings, KeySettings
-from tieline.core.legs.access import ModelAccess
-from tieline.core.usage.limits import NANO, KeyLimits
+from tieline.app.config import Config, ConfigError, CursorSettings
+from tieline.app.keys.rules import named_key
 from tieline.frontends.guard import is_loopback
-from tieline.frontends.keys import ALL_PATHS, MODEL_PATHS, PAGE_PATHS, NamedKey
+from tieline.frontends.keys import NamedKey
 from tieline.net.private_files import read_file
 
-AGENTS = "acp"
-"""The name of the backend for coding agents."""
 KEY_LIMIT = 64 << 10
 """Maximum size of a key file, in bytes."""
 
@@ -70,57 +66,8 @@ def named_keys(config: Config, env: Mapping[str, str], own: Sequence[str]) -> tu
             raise ConfigError(f"`keys.{name}.key_env` is {settings.key_env}, but this variable is not set")
         if value in own or any(value == other.value for other in found):
             raise ConfigError(f"`keys.{name}` is the same key as another one: give each client its own")
-        found.append(
-            NamedKey(
-                name,
-                value,
-                tools=settings.tools,
-                access=model_access(settings.models, agents=settings.agents),
-                paths=key_paths(settings.paths, page=settings.page, admin=settings.admin),
-                limits=key_limits(settings),
-                is_admin=settings.admin,
-                expires=None if settings.expires is None else end_of(settings.expires),
-            )
-        )
+        found.append(named_key(name, settings, value))
     return tuple(found)
-
-
-def key_paths(paths: Sequence[str], *, page: bool, admin: bool) -> tuple[str, ...]:
-    """Return the prefixes of the paths for which a key is valid. `paths` are those of model APIs; empty for all."""
-    if admin:
-        return ALL_PATHS
-    return (*(paths or MODEL_PATHS), *(PAGE_PATHS if page else ()))
-
-
-def key_limits(settings: KeySettings) -> KeyLimits:
-    """Return the limits of a key."""
-    return KeyLimits(
-        requests_per_minute=settings.requests_per_minute,
-        tokens_per_minute=settings.tokens_per_minute,
-        tokens_per_day=settings.tokens_per_day,
-        tokens_per_month=settings.tokens_per_month,
-        cost_per_day=_nano(settings.cost_per_day),
-        cost_per_month=_nano(settings.cost_per_month),
-    )
-
-
-def end_of(day: date) -> float:
-    """Return the Unix time at which a day (UTC) ends."""
-    return datetime.combine(day, time.min, UTC).timestamp() + timedelta(days=1).total_seconds()
-
-
-def _nano(dollars: float | None) -> int | None:
-    return None if dollars is None else round(dollars * NANO)
-
-
-def model_access(patterns: Sequence[str], *, agents: bool) -> ModelAccess | None:
-    """Return the models that a key may use: those that match `patterns`, and agents only if `agents` is true.
-
-    Return None if the key may use all models.
-    """
-    if not patterns and agents:
-        return None
-    return ModelAccess(tuple(patterns), () if agents else (AGENTS,))
 
 
 def check_key(key: str, place: str) -> str:

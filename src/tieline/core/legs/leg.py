@@ -126,7 +126,7 @@ class LedgerEntry:
     def admit(self) -> None:
         """Check the limits of the client's key. Raise GatewayError if one is exceeded."""
         meter, client = self._ledger.meter, self.client
-        if meter is not None:
+        if meter is not None and meter.is_active:
             name = meter.client_name(client.user_agent, client.frontend)
             self._charge = meter.open(client.owner, self.backend, self.model, name, self._estimate)
 

@@ -5,7 +5,7 @@ plus an estimate for requests in progress. Requests of other processes since the
 cannot be reached, each process uses at most its share of what was left.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tieline.core.usage.limits import (
     MINUTE,
@@ -95,7 +95,7 @@ class Account:
         """
         if self.limits.has_budgets:
             self._check_budgets(now, share, is_stale=is_stale)
-        wait = 0.0 if self._tokens is None else self._tokens.take(estimate.tokens, share if is_stale else 1)
+        wait = 0.0 if self._tokens is None else self._tokens.take(estimate.tokens, share)
         if wait:
             raise rate_exceeded(f"use {self.limits.tokens_per_minute} tokens", wait)
         self.reserved = self.reserved.plus(estimate)
@@ -105,28 +105,30 @@ class Account:
         self.reserved = Amount(self.reserved.tokens - estimate.tokens, self.reserved.cost - estimate.cost)
         if self._tokens is not None:
             self._tokens.give(estimate.tokens - used.tokens)
-        if self.limits.has_budgets:
-            place = (segment, day)
-            self._unsynced[place] = self._unsynced.get(place, NOTHING).plus(used)
+        place = (segment, day)
+        self._unsynced[place] = self._unsynced.get(place, NOTHING).plus(used)
 
     def synced(self, known: Mapping[str, Amount], through: int) -> None:
-        """Take over what the ledger knows, by day. It contains all segments up to `through`."""
+        """Take over what the ledger knows, by day. It contains all segments up to `through`.
+
+        What is new in it and not from this process was done by others, and counts against the rates as well.
+        """
+        own = _sum(used for (segment, _), used in self._unsynced.items() if segment <= through)
+        if self._known is not None:
+            before, after = _sum(self._known.values()), _sum(known.values())
+            if self._requests is not None:
+                self._requests.give(-max(0, after.requests - before.requests - own.requests))
+            if self._tokens is not None:
+                self._tokens.give(-max(0, after.tokens - before.tokens - own.tokens))
         self._known = known
         self._unsynced = {place: used for place, used in self._unsynced.items() if place[0] > through}
-
-    def drain(self, requests: int, tokens: int) -> None:
-        """Count what other processes did with this key against its rates."""
-        if self._requests is not None:
-            self._requests.give(-requests)
-        if self._tokens is not None:
-            self._tokens.give(-tokens)
 
     def _check_budgets(self, now: float, share: int, *, is_stale: bool) -> None:
         if self._known is None and is_stale:
             message = "What this key has used is not known, because the database cannot be reached. Try again later."
             raise GatewayError("overloaded", message, code="usage_unknown", retry_after=RETRY_AFTER)
         day = day_of(now)
-        limits, parts = self.limits, share if is_stale else 1
+        limits = self.limits
         for period, tokens, cost in (
             ("day", limits.tokens_per_day, limits.cost_per_day),
             ("month", limits.tokens_per_month, limits.cost_per_month),
@@ -135,20 +137,15 @@ class Account:
                 continue
             known, recent = self._totals(day if period == "day" else month_of(day))
             recent = recent.plus(self.reserved)
-            if tokens is not None and recent.tokens * parts >= tokens - known.tokens:
+            if tokens is not None and recent.tokens * share >= tokens - known.tokens:
                 raise budget_exceeded(f"{tokens} tokens", period, now)
-            if cost is not None and recent.cost * parts >= cost - known.cost:
+            if cost is not None and recent.cost * share >= cost - known.cost:
                 raise budget_exceeded(money(cost), period, now)
 
     def _totals(self, period: str) -> tuple[Amount, Amount]:
         """Return what the ledger knows and what it does not know yet for a day or a month."""
-        known = recent = NOTHING
-        for day, used in (self._known or {}).items():
-            if day.startswith(period):
-                known = known.plus(used)
-        for (_, day), used in self._unsynced.items():
-            if day.startswith(period):
-                recent = recent.plus(used)
+        known = _sum(used for day, used in (self._known or {}).items() if day.startswith(period))
+        recent = _sum(used for (_, day), used in self._unsynced.items() if day.startswith(period))
         return known, recent
 
 
@@ -161,8 +158,8 @@ class Accounts:
         self._accounts: dict[str, Account] = {}
         self.replicas: Callable[[], int] = lambda: 1
         """Returns the number of processes that share the ledger."""
-        self.is_stale = False
-        """Whether the ledger cannot be reached."""
+        self.is_reachable: Callable[[], bool] = lambda: True
+        """Returns whether the ledger can be reached."""
 
     def get(self, name: str) -> Account | None:
         """Return the account of a key, or None if the key has no limits."""
@@ -175,10 +172,6 @@ class Accounts:
             self._accounts.pop(name, None)
         elif account is None or account.limits != limits:
             self._accounts[name] = Account(name, limits, self._clock)
-
-    def with_budgets(self) -> list[Account]:
-        """Return the accounts whose usage the ledger must be asked for."""
-        return [account for account in self._accounts.values() if account.limits.has_budgets]
 
     def all(self) -> list[Account]:
         """Return all accounts."""
@@ -193,10 +186,17 @@ class Accounts:
 
     def admit(self, account: Account, estimate: Amount) -> None:
         """Reserve an estimated amount for a request. Raise GatewayError if a limit of its key is exceeded."""
-        account.admit(estimate, self._now(), self._share(), is_stale=self.is_stale)
+        account.admit(estimate, self._now(), self._share(), is_stale=not self.is_reachable())
 
     def _share(self) -> int:
-        return max(1, self.replicas()) if self.is_stale else 1
+        return 1 if self.is_reachable() else max(1, self.replicas())
+
+
+def _sum(amounts: Iterable[Amount]) -> Amount:
+    total = NOTHING
+    for amount in amounts:
+        total = total.plus(amount)
+    return total
 
 
 def _bucket(per_minute: int | None, clock: Callable[[], float]) -> TokenBucket | None:

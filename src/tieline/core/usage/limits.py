@@ -35,14 +35,15 @@ NO_LIMITS = KeyLimits()
 
 
 class Amount(NamedTuple):
-    """A number of tokens, and what they cost in billionths."""
+    """A number of tokens, what they cost in billionths, and the number of requests."""
 
     tokens: int = 0
     cost: int = 0
+    requests: int = 0
 
     def plus(self, other: "Amount") -> "Amount":
         """Return the sum of both amounts."""
-        return Amount(self.tokens + other.tokens, self.cost + other.cost)
+        return Amount(self.tokens + other.tokens, self.cost + other.cost, self.requests + other.requests)
 
 
 def day_of(now: float) -> str:

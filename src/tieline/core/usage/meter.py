@@ -81,6 +81,8 @@ class Meter:
         self._clients = _Names(MAX_CLIENT)
         self._clients_by_agent: BoundedCache[tuple[str, str], str] = BoundedCache(MAX_NAMES)
         self._series: dict[tuple[str, str], list[int]] = {}
+        self.is_active = True
+        """Whether usage is recorded and limits are checked."""
 
     def open(self, owner: str, backend: str, model: str, client: str, estimate: Estimate) -> "Charge":
         """Admit a request. Raise GatewayError if a limit of its key is exceeded. The caller must settle the charge."""
@@ -123,7 +125,7 @@ class Meter:
         )
         segment = self._write(entry)
         if charge.account is not None:
-            charge.account.settle(charge.reserved, Amount(entry.tokens, cost or 0), segment, day_of(now))
+            charge.account.settle(charge.reserved, Amount(entry.tokens, cost or 0, 1), segment, day_of(now))
         self._count(entry)
 
     def _count(self, entry: UsageEntry) -> None:
