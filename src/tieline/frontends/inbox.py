@@ -23,7 +23,7 @@ from tieline.core.inbox.inbox import Inbox
 from tieline.frontends.guard import PageToken
 from tieline.frontends.http import Exchange, send_events
 from tieline.model.errors import BadRequest, GatewayError
-from tieline.model.inbox import Answer, ApprovalAnswer, Question, QuestionAnswer, ReviewAnswer
+from tieline.model.inbox import Answer, Approval, ApprovalAnswer, Question, QuestionAnswer, ReviewAnswer
 from tieline.model.rules import Rule
 from tieline.model.scope import Scope
 from tieline.tasks import Tasks
@@ -91,9 +91,23 @@ class InboxFrontend:
         self._token.check_browser(exchange)
         answer = read_answer(await exchange.body())
         item_id = _last_segment(exchange)
+        self._check_permanent(exchange, item_id, answer)
         await self._check_files(item_id, answer)
         self._inbox.decide(item_id, answer, exchange.header(b"user-agent")[:MAX_SHOWN], exchange.visible)
         await exchange.respond(200, msgspec.json.encode({"id": item_id, "answer": answer}))
+
+    def _check_permanent(self, exchange: Exchange, item_id: str, answer: Answer) -> None:
+        """Raise GatewayError if the answer would add a permanent rule, but the key is not an admin key.
+
+        Rules apply to the requests of all keys.
+        """
+        key = exchange.client_key
+        if key is None or key.is_admin or not isinstance(answer, ApprovalAnswer):
+            return
+        item = next((one for one in self._inbox.items_in(exchange.visible) if one.id == item_id), None)
+        options = item.content.options if item is not None and isinstance(item.content, Approval) else ()
+        if any(option.id == answer.option and option.kind.endswith("_always") for option in options):
+            raise GatewayError("forbidden", "Only an admin key may add permanent rules. Choose another option.")
 
     async def _check_files(self, item_id: str, answer: Answer) -> None:
         """Raise BadRequest if the answer names a file that does not exist."""

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from tieline.core.legs.access import ALL_RIGHTS, Rights
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.leg import LegClient, WatchedLeg
 from tieline.core.sessions.message_draft import MessageDraft
@@ -113,7 +114,10 @@ async def no_examples(_: str) -> Toolbox | None:
 
 
 class PageSessions:
-    """All sessions of the web page. `clock` returns Unix time, and `examples` the tools for example sessions."""
+    """All sessions of the web page.
+
+    `clock` returns Unix time, `examples` the tools for example sessions, and `rights` what an owner may use.
+    """
 
     def __init__(
         self,
@@ -125,8 +129,10 @@ class PageSessions:
         mint: Callable[[], str],
         clock: Callable[[], float],
         examples: OpenExample = no_examples,
+        rights: Callable[[str], Rights] = lambda _: ALL_RIGHTS,
     ) -> None:
         self._examples = examples
+        self._rights = rights
         self._gateway = gateway
         self._store = store
         self._bus = bus
@@ -311,12 +317,14 @@ class PageSessions:
             saved = self._clock()
             toolbox = await self._examples(request.model) if session.summary.example else None
             place = session.summary.place
+            rights = self._rights(place.owner)
             client = LegClient(
                 FRONTEND,
                 CLIENT,
                 "events",
-                gets_tools=True,
+                gets_tools=rights.tools,
                 sends_background=False,
+                access=rights.access,
                 toolbox=toolbox,
                 owner=place.owner,
                 workspace=place.workspace,
