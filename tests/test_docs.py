@@ -18,11 +18,13 @@ from tieline.app.config import (
     McpSettings,
     ModelSettings,
     ParkingSettings,
+    PriceSettings,
     ResponsesSettings,
     ServerSettings,
     StoreSettings,
     ToolSettings,
     UpstreamSettings,
+    UsageSettings,
     WebSettings,
 )
 from tieline.model.rules import Rule
@@ -69,6 +71,8 @@ SETTINGS = [
         McpSettings,
         ResponsesSettings,
         StoreSettings,
+        PriceSettings,
+        UsageSettings,
         WebSettings,
         Rule,
         anthropic.Dialect,

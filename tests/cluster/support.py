@@ -80,6 +80,13 @@ class Stand:
                     await until(lambda other=other, one=one: other.cluster.membership.find(one.tag) is not None)
         return replica
 
+    async def remove(self, replica: Replica) -> None:
+        """Let a replica leave, and wait until the others know it."""
+        await replica.cluster.aclose()
+        self.replicas.remove(replica)
+        for other in self.replicas:
+            await until(lambda other=other: other.cluster.membership.find(replica.tag) is None)
+
 
 @asynccontextmanager
 async def cluster(database: str, size: int = 2, **settings: Any) -> AsyncGenerator[Stand, None]:

@@ -46,7 +46,7 @@ async def test_a_run_is_replayed_if_its_replica_is_gone(postgres_url: str, diale
         first, second = stand.replicas
         talk = CONVERSATIONS[dialect](stand.client)
         await talk.start(first.url)
-        await first.cluster.aclose()
+        await stand.remove(first)
         await first.app.gateway.aclose()
         runs = stand.sim.runs
         assert await talk.finish(second.url) == "It is sunny."

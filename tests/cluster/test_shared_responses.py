@@ -48,7 +48,7 @@ async def test_a_complete_response_outlives_its_replica(postgres_url: str) -> No
         ) as response:
             assert (await response.aread()).decode().count("response.completed") > 0
         await first.app.archives.aclose()
-        await first.cluster.aclose()
+        await stand.remove(first)
         stored = await fetch(stand, second, f"responses/{created['id']}")
         assert (stored["status"], stored["output"][0]["content"][0]["text"]) == ("completed", "One.")
 
@@ -64,7 +64,7 @@ async def test_a_response_whose_replica_died_is_reported_as_failed(postgres_url:
             async for _ in response.aiter_lines():
                 break
         await first.app.archives.responses.aclose()
-        await first.cluster.aclose()
+        await stand.remove(first)
         assert (await fetch(stand, second, f"responses/{created['id']}"))["status"] == "failed"
 
 

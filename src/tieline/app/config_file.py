@@ -26,15 +26,17 @@ from tieline.app.config import (
     KeySettings,
     ModelSettings,
     ParkingSettings,
+    PriceSettings,
     ResponsesSettings,
     ServerSettings,
     StoreSettings,
     ToolSettings,
     UpstreamSettings,
+    UsageSettings,
     WebSettings,
     key_variables,
 )
-from tieline.frontends.keys import MODEL_PATHS
+from tieline.frontends.keys import MODEL_PATHS, RESERVED_NAMES
 from tieline.model.rules import Rule
 from tieline.net.client.http import Origin, check_header
 from tieline.net.private_files import TooLargeError, read_stream
@@ -160,7 +162,7 @@ def _convert(table: dict[str, Any]) -> Config:
     Tables whose names are chosen by the user are converted one by one, because msgspec's errors do not contain the
     names.
     """
-    tables = ("upstreams", "clients", "keys", "models")
+    tables = ("upstreams", "clients", "keys", "models", "prices")
     named = {name: table.pop(name) for name in tables if isinstance(table.get(name), dict)}
     config = _convert_table(table, Config, "")
 
@@ -173,6 +175,7 @@ def _convert(table: dict[str, Any]) -> Config:
         clients=each("clients", ClientSettings),
         keys=each("keys", KeySettings),
         models=each("models", ModelSettings),
+        prices=each("prices", PriceSettings),
     )
 
 
@@ -287,6 +290,8 @@ def _tool_mistakes(config: Config) -> list[tuple[str, str]]:
 def _key_mistakes(config: Config) -> list[tuple[str, str]]:
     wrong: list[tuple[str, str]] = []
     for name, key in config.keys.items():
+        if name in RESERVED_NAMES:
+            wrong.append((f"keys.{name}", f"`keys.{name}`: this name is reserved, choose another one"))
         if (key.key_env is None) == (key.key_file is None):
             wrong.append((f"keys.{name}", f"`keys.{name}` needs `key_env` or `key_file`, and only one of them"))
         for path in key.paths:
@@ -366,6 +371,8 @@ def _settings(place: str) -> tuple[str, ...]:
         "clients": ClientSettings,
         "keys": KeySettings,
         "models": ModelSettings,
+        "prices": PriceSettings,
+        "usage": UsageSettings,
     }
     return (tables[top] if "." in place and top in tables else Config).__struct_fields__
 

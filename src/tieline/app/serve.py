@@ -80,6 +80,7 @@ def serve(
                 token = "demo"  # noqa: S105 - the simulator accepts any token
             app = build(settings, env, token, source=source)
             stack.push_async_callback(close, app)
+            await app.start()
             announce(app.startup.text(address(settings, listener.getsockname()[1])))
             for warning in app.warnings:
                 announce(f"{warning}\n")

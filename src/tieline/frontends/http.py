@@ -251,6 +251,7 @@ class Exchange:
         "content",
         "headers",
         "is_forwarded",
+        "is_still_valid",
         "reserved",
         "response_headers",
         "size",
@@ -275,6 +276,8 @@ class Exchange:
         """The headers of the request by their lower-case names."""
         self.client_key: NamedKey | None = None
         """The key with which the guard accepted the request; None if no key was needed."""
+        self.is_still_valid: Callable[[], bool] | None = None
+        """Returns whether the key is still valid, for responses that take long; None if it cannot become invalid."""
         self.begun = False
         """Whether the response has begun."""
         self.response_headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -350,9 +353,11 @@ class Exchange:
     def visible(self) -> VisibleScope:
         """The legs, sessions and inbox items that the client may see.
 
-        The gateway's own keys see those of all owners, and a request that names no workspace those of all workspaces.
+        The gateway's own keys and admin keys see those of all owners, and a request that names no workspace those of
+        all workspaces.
         """
-        return VisibleScope(None if self.client_key is None else self.client_key.name or None, self.workspace)
+        key = self.client_key
+        return VisibleScope(None if key is None or key.is_admin else key.name, self.workspace)
 
     async def body(self, counted: bytes = VALUE_MARKS) -> bytes:
         """Return the whole body. Raise GatewayError if it is too large or the client disconnects.
@@ -527,6 +532,8 @@ async def send_events(exchange: Exchange, tasks: Tasks, events: AsyncGenerator[b
         async with aclosing(events):
             await exchange.begin_stream()
             async for data in events:
+                if exchange.is_still_valid is not None and not exchange.is_still_valid():
+                    break  # the key was revoked
                 await write_in_time(exchange, data)
         await write_in_time(exchange, b"", last=True)
     except TimeoutError:

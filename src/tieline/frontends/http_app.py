@@ -19,6 +19,7 @@ from tieline.frontends.http import (
     Send,
     fail,
 )
+from tieline.frontends.keys import UnknownKey
 from tieline.model.errors import GatewayError
 
 log = logging.getLogger("tieline")
@@ -31,7 +32,7 @@ MAX_LOGGED_LENGTH = 200
 class Route:
     """An endpoint, the error format of its path, and its access rules."""
 
-    __slots__ = ("cross_site", "endpoint", "keyed", "public", "render_error")
+    __slots__ = ("cross_site", "endpoint", "for_admin", "keyed", "public", "render_error")
 
     def __init__(
         self,
@@ -41,6 +42,7 @@ class Route:
         keyed: bool = True,
         public: bool = False,
         cross_site: bool = False,
+        for_admin: bool = False,
     ) -> None:
         self.endpoint = endpoint
         self.render_error = render_error
@@ -50,6 +52,8 @@ class Route:
         """Whether other users and tunnels may use the endpoint even if the gateway has no key to check."""
         self.cross_site = cross_site
         """Whether web pages from other sites may use the endpoint if the gateway has a key."""
+        self.for_admin = for_admin
+        """Whether the key must be an admin key."""
 
 
 class ClusterState(Protocol):
@@ -161,7 +165,11 @@ class HttpApp:
         route = self._route(exchange, cycle)
         failure: GatewayError | None = None
         try:
-            self._guard.check(exchange, keyed=route.keyed, public=route.public, cross_site=route.cross_site)
+            try:
+                self._check(exchange, route)
+            except UnknownKey:
+                await self._guard.refresh()
+                self._check(exchange, route)
             # An empty string means that the connection's user has been accepted.
             if cycle.connection.user_refusal != "" and not route.public and not is_forwarded:
                 await self._guard.check_user(cycle.connection)
@@ -178,6 +186,15 @@ class HttpApp:
             self._bodies.release(exchange.reserved)
             if self._observe is not None:
                 self._observe(exchange, failure)
+
+    def _check(self, exchange: Exchange, route: Route) -> None:
+        self._guard.check(
+            exchange,
+            keyed=route.keyed,
+            public=route.public,
+            cross_site=route.cross_site,
+            for_admin=route.for_admin,
+        )
 
     def _route(self, exchange: Exchange, cycle: HttpCycle) -> Route:
         method, path = cycle.method, cycle.path

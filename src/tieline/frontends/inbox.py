@@ -24,7 +24,7 @@ from tieline.core.inbox.inbox import Inbox
 from tieline.frontends.guard import PageToken
 from tieline.frontends.http import Exchange, send_events
 from tieline.model.errors import BadRequest, GatewayError
-from tieline.model.inbox import Answer, ApprovalAnswer, Question, QuestionAnswer, ReviewAnswer
+from tieline.model.inbox import Answer, Approval, ApprovalAnswer, Question, QuestionAnswer, ReviewAnswer
 from tieline.model.rules import Rule
 from tieline.model.scope import Scope
 from tieline.tasks import Tasks
@@ -105,6 +105,7 @@ class InboxFrontend:
             if await self._replicas.forward_to_owner(exchange, item_id):
                 return
             self._check_reachable(item_id, exchange.visible)
+        self._check_permanent(exchange, item_id, answer)
         await self._check_files(item_id, answer)
         self._inbox.decide(item_id, answer, exchange.header(b"user-agent")[:MAX_SHOWN], exchange.visible)
         await exchange.respond(200, msgspec.json.encode({"id": item_id, "answer": answer}))
@@ -115,6 +116,19 @@ class InboxFrontend:
         if any(item.id == item_id for item in self._inbox.items_in(scope) if item.id not in own):
             message = "The replica that holds this item does not answer; try again in a moment."
             raise GatewayError("overloaded", message)
+
+    def _check_permanent(self, exchange: Exchange, item_id: str, answer: Answer) -> None:
+        """Raise GatewayError if the answer would add a permanent rule, but the key is not an admin key.
+
+        Rules apply to the requests of all keys.
+        """
+        key = exchange.client_key
+        if key is None or key.is_admin or not isinstance(answer, ApprovalAnswer):
+            return
+        item = next((one for one in self._inbox.items_in(exchange.visible) if one.id == item_id), None)
+        options = item.content.options if item is not None and isinstance(item.content, Approval) else ()
+        if any(option.id == answer.option and option.kind.endswith("_always") for option in options):
+            raise GatewayError("forbidden", "Only an admin key may add permanent rules. Choose another option.")
 
     async def _check_files(self, item_id: str, answer: Answer) -> None:
         """Raise BadRequest if the answer names a file that does not exist."""

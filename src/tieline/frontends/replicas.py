@@ -10,6 +10,7 @@ Replicas talk to one another through a private listener (`PrivateApp`), which re
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from tieline.core.legs.resume import answered_calls
@@ -112,10 +113,10 @@ class Peers(Protocol):
 class Replicas:
     """Decides which requests are forwarded, and forwards them.
 
-    `holds` returns whether a run of this replica waits for the result of a call.
+    `holds` returns whether a run of this replica, of the client with this key, waits for the result of a call.
     """
 
-    def __init__(self, peers: Peers, tasks: Tasks, holds: Callable[[str], bool]) -> None:
+    def __init__(self, peers: Peers, tasks: Tasks, holds: Callable[[str, str], bool]) -> None:
         self._peers = peers
         self._tasks = tasks
         self._holds = holds
@@ -128,7 +129,8 @@ class Replicas:
     async def forward_turn(self, exchange: Exchange, request: Request) -> bool:
         """Forward a request if another replica holds its run. Return False if it has to be served here."""
         if exchange.is_forwarded:
-            is_refused = self.is_draining and not any(map(self._holds, answered_calls(request.messages)))
+            holds = partial(self._holds, exchange.place.owner)
+            is_refused = self.is_draining and not any(map(holds, answered_calls(request.messages)))
             if is_refused:
                 await exchange.respond(MISDIRECTED, b"{}", headers=(ELSEWHERE,))
             return is_refused

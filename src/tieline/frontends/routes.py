@@ -70,12 +70,12 @@ def build_http_app(
         "/api/hello": {"GET": identity, "HEAD": identity},
         "/healthz": {"GET": alive, "HEAD": alive},
         "/readyz": {"GET": ready, "HEAD": ready},
-        "/metrics": {"GET": Route(status.metrics, openai)},
+        "/metrics": {"GET": Route(status.metrics, openai, for_admin=True)},
         "/api/inbox": {"GET": Route(inbox.list, plain)},
         "/api/inbox/watch": {"GET": Route(inbox.watch, plain)},
         "/api/inbox/*": {"POST": Route(inbox.decide, plain)},
-        "/api/rules": {"GET": Route(inbox.rules, plain)},
-        "/api/rules/*": {"DELETE": Route(inbox.revoke, plain)},
+        "/api/rules": {"GET": Route(inbox.rules, plain, for_admin=True)},
+        "/api/rules/*": {"DELETE": Route(inbox.revoke, plain, for_admin=True)},
     }
     return HttpApp(
         {**routes, **(page(hello.serve) if page is not None else {})},

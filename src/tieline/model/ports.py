@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from tieline.model.content import NO_META, File, Image, Meta, ToolCall, ToolResult, Value
-from tieline.model.events import Batch, Diff, Headers, Note, Plan
+from tieline.model.events import Batch, Diff, Headers, Note, Plan, Usage
 from tieline.model.inbox import Approval, ApprovalAnswer, PlanReview, Question, QuestionAnswer, ReviewAnswer
 from tieline.model.request import Effort, Request, ToolSpec
 
@@ -207,6 +207,10 @@ class ForwardedAnswer(Protocol):
     @property
     def headers(self) -> Headers:
         """The upstream's response headers that are passed on to the client."""
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens that the upstream reported, after the whole body was read; None if it reported none."""
 
     async def chunk(self) -> bytes:
         """Return the next chunk of the body; empty at the end. Raise GatewayError if the body breaks off."""

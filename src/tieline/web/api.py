@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from tieline.core.legs.access import ModelAccess
 from tieline.core.legs.gateway import Gateway
 from tieline.core.sessions.claims import SessionElsewhere
 from tieline.core.sessions.sessions import PageSessions, SentMessage
@@ -28,7 +29,7 @@ from tieline.model.request import Effort
 from tieline.model.session import Summary
 from tieline.tasks import Tasks
 from tieline.web.connect import connect_page
-from tieline.web.exchange import API_HEADERS, query, read_body, respond, rest_of_path
+from tieline.web.exchange import API_HEADERS, has_tools, is_admin, query, read_body, respond, rest_of_path
 from tieline.web.gateway_info import AccountLogin, GatewayInfo
 from tieline.web.setup_api import SetupApi, setup_json
 from tieline.web.stream import Stream, inbox_json
@@ -131,14 +132,22 @@ class PageApi:
     async def state(self, exchange: Exchange) -> None:
         """Send the state that the page needs to start. If the page lacks the key, only say that a key is required."""
         info = self._info
-        tools = {"enabled": info.has_tools, "workspace": info.workspace, "yolo": info.yolo}
         opening = {"version": info.version, "address": address(exchange)}
         if not self._guard.admits(exchange):
             error = {"kind": "unauthorized", "message": "This gateway requires a key.", "code": "invalid_api_key"}
             await respond(exchange, {**opening, **LOCKED_STATE, "error": error}, *_uncookied(exchange), status=401)
             return
         self._stream.attend()
-        models = await self._models()
+        models = await self._models(exchange.access)
+        may_use_tools = has_tools(exchange)
+        tools = {
+            "enabled": info.has_tools and may_use_tools,
+            "workspace": info.workspace if may_use_tools else None,
+            "yolo": info.yolo,
+        }
+        examples: dict[str, Any] = {"folder": None, "items": []}
+        if may_use_tools:  # the tools of an example work in a folder with sample files
+            examples = {"folder": info.example_folder, "items": info.examples}
         sessions = (await self._sessions.summaries(exchange.visible))[:MAX_SESSIONS]
         await respond(
             exchange,
@@ -148,9 +157,10 @@ class PageApi:
                 "needs_key": False,
                 "models": models,
                 "default_model": info.default_model,
-                "backends": info.backends(),
+                "backends": info.backends() if is_admin(exchange) else [],
                 "tools": tools,
-                "examples": {"folder": info.example_folder, "items": info.examples},
+                "examples": examples,
+                "key": {"name": exchange.place.owner, "is_admin": is_admin(exchange)},
                 "inbox": inbox_json(self._gateway.inbox, exchange.visible),
                 "sessions": sessions,
                 "seq": self._stream.seq,
@@ -164,7 +174,7 @@ class PageApi:
         if not self._guard.has_keys:
             await respond(exchange, {})
             return
-        given = self._guard.pass_for(body.key.strip(), exchange)
+        given = await self._guard.pass_for(body.key.strip(), exchange)
         if given is None:
             await asyncio.sleep(WRONG_KEY_DELAY)
             raise GatewayError("unauthorized", "This key is not correct.", code="invalid_api_key")
@@ -200,7 +210,7 @@ class PageApi:
 
     async def files(self, exchange: Exchange) -> None:
         """Send the names of workspace files that match a query, so that the user can attach one."""
-        files = self._info.files
+        files = self._info.files if has_tools(exchange) else None
         words = query(exchange, "query")[:200]
         await respond(exchange, {"files": [] if files is None else await files.find(words)})
 
@@ -230,6 +240,8 @@ class PageApi:
         """Create a session and send its summary."""
         self._token.check(exchange)
         body = await read_body(exchange, _CreateSession)
+        if body.example and not has_tools(exchange):
+            raise GatewayError("forbidden", "Examples use tools, which this key may not use.")
         created = await self._sessions.create(
             body.model, body.mode, body.effort, example=body.example, place=exchange.place
         )
@@ -320,7 +332,7 @@ class PageApi:
         body = await read_body(exchange, _SendMessage)
         parts: list[Part] = [Text(text=body.text)] if body.text.strip() else []
         parts += [_picture(place, one) for place, one in enumerate(body.images)]
-        parts += await _attached(self._info.files, body.files)
+        parts += await _attached(self._info.files if has_tools(exchange) else None, body.files)
         return _sent(await self._sessions.send(session, parts, body.parent))
 
     async def _stop(self, _: Exchange, session: str) -> dict[str, Any]:
@@ -351,8 +363,8 @@ class PageApi:
         found: Mapping[str, ModelInfo] = listing.result() if done else self._gateway.models.latest
         return found
 
-    async def _models(self) -> list[dict[str, Any]]:
-        """Return all models as JSON."""
+    async def _models(self, access: ModelAccess | None) -> list[dict[str, Any]]:
+        """Return all models that may be used, as JSON."""
         info = self._info
         return [
             {
@@ -365,6 +377,7 @@ class PageApi:
                 "context": model.context,
             }
             for name, model in (await self._listed_models()).items()
+            if access is None or access.allows(name, model.owner, model.id)
         ]
 
 

@@ -32,6 +32,7 @@ from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.model_facts import FactTable, ModelDescriptions
 from tieline.core.legs.routing import Router
 from tieline.core.repair.repairs import DEFAULT
+from tieline.core.usage.meter import Meter
 from tieline.core.watch.bus import Bus
 from tieline.core.watch.secrets import Secrets
 from tieline.frontends.guard import Guard, PageToken
@@ -57,12 +58,14 @@ if TYPE_CHECKING:
     from tieline.app.build.cluster import build_cluster
     from tieline.app.build.page import Page, build_page
     from tieline.app.build.tools import build_tools
+    from tieline.app.build.usage import UsageParts, build_usage
     from tieline.app.cluster.cluster import Cluster
     from tieline.tools.guarded_tools import GuardedTools
 else:
     build_cluster = LazyImport("tieline.app.build.cluster", "build_cluster")
     build_page = LazyImport("tieline.app.build.page", "build_page")
     build_tools = LazyImport("tieline.app.build.tools", "build_tools")
+    build_usage = LazyImport("tieline.app.build.usage", "build_usage")
 
 MIB = 1024 * 1024
 EDITOR_NAME = "cursor"
@@ -98,6 +101,8 @@ class App:
     startup: StartupText
     storage: Storage
     """The gateway's database."""
+    usage: "UsageParts | None" = None
+    """Measures and limits usage; None if there are no keys, and usage is not recorded."""
     tools: "GuardedTools | None" = None
     """The gateway's own tools, if they are enabled."""
     lazy_page: "LazyObject[Page] | None" = None
@@ -113,6 +118,11 @@ class App:
         """The web page, built on first access; None if it is disabled."""
         return self.lazy_page.now() if self.lazy_page is not None else None
 
+    async def start(self) -> None:
+        """Read what must be known before the first request is served. Do not wait for long."""
+        if self.usage is not None:
+            await self.usage.start()
+
     async def aclose(self) -> None:
         """Stop background tasks and close every connection."""
         if self.cluster is not None:
@@ -122,6 +132,8 @@ class App:
         await self.gateway.aclose()
         await self.tasks.aclose()
         await self.archives.aclose()
+        if self.usage is not None:
+            await self.usage.aclose()
         if self.store.made is not None:
             await self.store.made.aclose()
         for backend in self.backends.values():
@@ -171,12 +183,18 @@ def build(
 
     own_keys = client_keys(config, env)
     named = named_keys(config, env, own_keys)
+    usage: UsageParts | None = None
+    if own_keys or config.usage.enabled:
+        usage = build_usage(config, env, storage, tasks, own_keys, named, backends.upstreams.keys())
     every_key = named if tunnel is None else (*named, tunnel.key)
     known_secrets = Secrets([*backends.secrets, *own_keys, *(key.value for key in every_key)])
     routes = ModelRoutes(config, backends)
-    gateway = _gateway(config, routes.router, backends, tasks, audit, tools, known_secrets, conversations, ids)
+    meter = None if usage is None else usage.meter
+    gateway = _gateway(config, routes.router, backends, tasks, audit, tools, known_secrets, conversations, meter, ids)
+    if usage is not None:
+        gateway.metrics.sources.append(usage.metric_lines)
 
-    guard = _guard(config, own_keys, named)
+    guard = _guard(config, own_keys, named, usage)
     cluster = (
         build_cluster(config, env, ids.tag, gateway, routes.router, storage, known_secrets, tasks)
         if config.cluster.listen is not None
@@ -205,6 +223,8 @@ def build(
     )
     page = LazyObject(build_page, context) if config.web.enabled else None
     profiles = _profiles(config, env, has_named_keys=bool(named))
+    if usage is not None and usage.stored is not None:
+        usage.stored.on_change.append(profiles.distinguish)
     archives, store = build_archives(config.responses, storage, tasks)
     startup = StartupText(config, backends.statuses, backends.upstreams, routes.aliases, guard.has_keys, source)
     relay = Relay(gateway, tasks, keep_alive=config.server.keep_alive, replicas=replicas)
@@ -255,6 +275,7 @@ def build(
         store,
         startup,
         storage,
+        usage,
         tools,
         page,
         guard.warnings(),
@@ -287,6 +308,7 @@ def _gateway(
     tools: "GuardedTools | None",
     known_secrets: Secrets,
     conversations: ConversationCache,
+    meter: Meter | None,
     ids: Ids,
 ) -> Gateway:
     inbox = Inbox(mint=ids.inbox_item, clock=time.time, audit=audit.write_entry, timeout=config.inbox.timeout)
@@ -314,16 +336,19 @@ def _gateway(
         bus=bus,
         conversations=conversations,
         descriptions=descriptions,
+        meter=meter,
     )
 
 
-def _guard(config: Config, own_keys: Sequence[str], named: Sequence[NamedKey]) -> Guard:
+def _guard(config: Config, own_keys: Sequence[str], named: Sequence[NamedKey], usage: "UsageParts | None") -> Guard:
     owner_of, users = socket_owner.owner_lookup() or (None, ())
     return Guard(
         hosts=(config.server.host, *config.server.hosts),
         origins=config.server.origins,
         keys=own_keys,
         named=named,
+        stored=None if usage is None else usage.stored,
+        accounts=None if usage is None else usage.accounts,
         keyless=Keyless(
             key_name=config.server.key_env,
             is_published=bool(config.server.hosts),

@@ -4,11 +4,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from tieline.app.build.keys import AGENTS, key_from_env, key_from_file
+from tieline.app.build.keys import key_from_env, key_from_file
 from tieline.app.build.storage import Storage
 from tieline.app.cluster.cluster import Cluster
 from tieline.app.cluster.membership import Membership, Timing
 from tieline.app.cluster.peers import CONNECTIONS, ClusterPeers, ClusterSecret
+from tieline.app.cluster.remote_agents import RemoteAgents
 from tieline.app.cluster.session_claims import DatabaseClaims
 from tieline.app.cluster.shared_inbox import DatabaseInbox
 from tieline.app.cluster.sharing import Sharing
@@ -59,7 +60,7 @@ def build_cluster(
     peers = ClusterPeers(
         shared,
         lambda model: _backend_of(model, router),
-        agents=None if settings.agents else AGENTS,
+        agents=None if settings.agents else RemoteAgents.name,
         client=HttpClient(per_origin=CONNECTIONS),
     )
     membership = Membership(

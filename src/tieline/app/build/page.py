@@ -5,6 +5,7 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 from tieline import __version__
@@ -20,7 +21,10 @@ from tieline.app.config import AcpSettings
 from tieline.app.lazy_backend import LazyBackend
 from tieline.app.workspace_files import WorkspaceFiles
 from tieline.backends.acp.catalogue import find, install_line
+from tieline.core.legs.access import NO_RIGHTS, Rights
 from tieline.core.sessions.sessions import PageSessions, no_examples
+from tieline.frontends.guard import Guard
+from tieline.frontends.keys import OWN_KEY
 from tieline.model.ports import Backend, Store
 from tieline.tools.guarded_tools import MODES
 from tieline.web.api import PageApi
@@ -68,6 +72,7 @@ def build_page(context: PageContext) -> Page:
         clock=time.time,
         examples=examples.open if examples is not None else no_examples,
         claims=None if cluster is None else cluster.claims,
+        rights=partial(_rights, guard),
     )
     renderings = TurnRenderer(store)
     keep_alive = context.config.server.keep_alive
@@ -78,6 +83,14 @@ def build_page(context: PageContext) -> Page:
     replicas = None if cluster is None else cluster.replicas
     api = PageApi(gateway, sessions, stream, renderings, guard, tasks, facts, token=context.token, replicas=replicas)
     return Page(api, static_files(), sessions, stream, store, login, installer)
+
+
+def _rights(guard: Guard, owner: str) -> Rights:
+    """Return what the key with this name may use in sessions of the page."""
+    key = guard.key_named(owner) if owner else OWN_KEY
+    if key is None:
+        return NO_RIGHTS
+    return Rights(key.access, tools=key.is_admin or key.tools)
 
 
 def _facts(

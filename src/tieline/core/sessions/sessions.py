@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from tieline.core.legs.access import ALL_RIGHTS, Rights
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.leg import LegClient, WatchedLeg
 from tieline.core.sessions.claims import HeldClaims, SessionClaims
@@ -105,8 +106,8 @@ async def no_examples(_: str) -> Toolbox | None:
 class PageSessions:
     """All sessions of the web page.
 
-    `clock` returns Unix time, and `examples` the tools for example sessions. `claims` are the claims of the replicas
-    that use the same store; None if there is only this gateway.
+    `clock` returns Unix time, `examples` the tools for example sessions, and `rights` what an owner may use. `claims`
+    are the claims of the replicas that use the same store; None if there is only this gateway.
     """
 
     def __init__(
@@ -119,9 +120,11 @@ class PageSessions:
         mint: Callable[[], str],
         clock: Callable[[], float],
         examples: OpenExample = no_examples,
+        rights: Callable[[str], Rights] = lambda _: ALL_RIGHTS,
         claims: SessionClaims | None = None,
     ) -> None:
         self._examples = examples
+        self._rights = rights
         self._gateway = gateway
         self._store = store
         self._bus = bus
@@ -338,12 +341,14 @@ class PageSessions:
             saved = self._clock()
             toolbox = await self._examples(request.model) if session.summary.example else None
             place = session.summary.place
+            rights = self._rights(place.owner)
             client = LegClient(
                 FRONTEND,
                 CLIENT,
                 "events",
-                gets_tools=True,
+                gets_tools=rights.tools,
                 sends_background=False,
+                access=rights.access,
                 toolbox=toolbox,
                 owner=place.owner,
                 workspace=place.workspace,
