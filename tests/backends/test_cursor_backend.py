@@ -12,6 +12,7 @@ import pytest
 from tests.backends.cursor_wire import REQUEST, WAIT
 from tieline.app.build.cursor_account import make_cursor_backend
 from tieline.app.config import CursorSettings
+from tieline.app.ids import Ids
 from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.backend import CONFIG_KEPT, MODELS_KEPT, OWN_HOST, CursorBackend, CursorOptions
 from tieline.backends.cursor.login import AuthApi
@@ -171,7 +172,7 @@ async def test_an_installed_cli_gives_the_version_unless_one_is_set(
     async with CursorSim() as sim:
         settings = CursorSettings(api_url=sim.url, client_version=setting, ghost_mode=True)
         env = {"HOME": str(tmp_path)}
-        backend = make_cursor_backend(settings, env, Proxies(), lambda: "leg", park_for=1.0, token="token")
+        backend = make_cursor_backend(settings, env, Proxies(), Ids(), park_for=1.0, token="token")
         await backend.models()
         await backend.aclose()
         assert {head.header("x-cursor-client-version") for head in sim.requests} == {expected}

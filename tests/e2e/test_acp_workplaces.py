@@ -14,6 +14,7 @@ from tieline.app.audit import AuditLog
 from tieline.app.build.acp import acp_backend
 from tieline.app.build.storage import Storage
 from tieline.app.config import AcpSettings, Config, ConfigError, McpSettings, StoreSettings
+from tieline.app.ids import Ids
 
 DB = McpSettings(command=("db-mcp",))
 
@@ -49,7 +50,7 @@ def test_what_cannot_be_selected_is_an_error_of_the_configuration(settings: AcpS
         acp_backend(
             Config(acp=settings),
             {},
-            str,
+            Ids(),
             audit=AuditLog(None, clock=time.time),
             storage=Storage(StoreSettings(), {}),
         )

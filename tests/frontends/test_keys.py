@@ -18,9 +18,11 @@ from tieline.app.config import Config, ConfigError, KeySettings, UpstreamSetting
 from tieline.app.config_file import ConfigFile, load_config
 from tieline.core.legs.access import ModelAccess
 from tieline.core.legs.routing import Router
-from tieline.frontends.guard import Guard, Keys, TokenBucket
+from tieline.core.usage.accounts import Accounts, TokenBucket
+from tieline.core.usage.limits import KeyLimits
+from tieline.frontends.guard import Guard
 from tieline.frontends.http import AsgiCycle, Exchange
-from tieline.frontends.keys import OWN_KEY, NamedKey
+from tieline.frontends.keys import OWN_KEY, Keys, NamedKey
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.model.errors import GatewayError
 
@@ -55,8 +57,7 @@ def exchange(path: str = "/v1/models", **headers: str) -> Exchange:
 
 def test_a_key_is_found_by_its_value() -> None:
     robot = NamedKey("robot", "r0bot")
-    keys = Keys(["own"], [robot, NamedKey("empty", "")])
-    assert keys.find("own") is OWN_KEY
+    keys = Keys([robot, NamedKey("empty", "")], Accounts(Clock(), Clock()), Clock())
     assert keys.find("r0bot") is robot
     assert keys.find("r0bo") is None
     assert keys.find("") is None
@@ -125,7 +126,7 @@ def test_a_bucket_holds_no_more_than_a_minute_of_tokens() -> None:
 
 def test_each_key_has_a_rate_of_its_own() -> None:
     clock = Clock()
-    named = [NamedKey("slow", "slow-key", requests_per_minute=1), NamedKey("free", "free-key")]
+    named = [NamedKey("slow", "slow-key", limits=KeyLimits(requests_per_minute=1)), NamedKey("free", "free-key")]
     guard = Guard(keys=[OWN], named=named, rate_clock=clock)
     guard.check(exchange(x_api_key="slow-key"), keyed=True)
     clock.now += 20.5
@@ -141,7 +142,9 @@ def test_each_key_has_a_rate_of_its_own() -> None:
 
 
 def test_a_wrong_key_does_not_count() -> None:
-    guard = Guard(keys=[OWN], named=[NamedKey("slow", "slow-key", requests_per_minute=1)], rate_clock=Clock())
+    guard = Guard(
+        keys=[OWN], named=[NamedKey("slow", "slow-key", limits=KeyLimits(requests_per_minute=1))], rate_clock=Clock()
+    )
     with pytest.raises(GatewayError):
         guard.check(exchange(x_api_key="slow-kez"), keyed=True)
     guard.check(exchange(x_api_key="slow-key"), keyed=True)

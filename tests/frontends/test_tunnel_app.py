@@ -14,8 +14,9 @@ from tests.catalogue.serving import listening
 from tests.each import each
 from tests.frontends.test_keys import Clock
 from tieline.app.build.application import App, Tunnel, build
-from tieline.app.build.keys import model_access
 from tieline.app.config import ClientSettings, Config, KeySettings, ToolSettings
+from tieline.app.keys.rules import model_access
+from tieline.core.usage.limits import KeyLimits
 from tieline.frontends.http import Exchange
 from tieline.frontends.keys import NamedKey
 from tieline.model.errors import GatewayError
@@ -209,7 +210,7 @@ async def test_the_gateways_tools_are_off_unless_the_key_has_them(tools: bool, s
 
 async def test_the_rate_is_limited_in_the_format_of_openai() -> None:
     clock = Clock()
-    async with serving(NamedKey("tunnel", KEY, requests_per_minute=2), clock=clock) as stand:
+    async with serving(NamedKey("tunnel", KEY, limits=KeyLimits(requests_per_minute=2)), clock=clock) as stand:
         for _ in range(2):
             assert (await stand.http.get("/cursor/models")).status_code == 200
         refused = await stand.http.post("/cursor/v1/chat/completions", json=QUESTION)

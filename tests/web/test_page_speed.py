@@ -10,7 +10,7 @@ from playwright.async_api import expect
 from tests.core.scripted import END
 from tests.web.browser import IN_CHROMIUM, Server, Window, Windows
 from tieline.app.database.documents import open_store
-from tieline.core.sessions.sessions import SHELF, StoredSession
+from tieline.core.sessions.stored_session import SHELF, StoredSession
 from tieline.model.content import Text
 from tieline.model.events import Batch, PartDelta, PartEnd, PartStart, Started
 from tieline.model.session import Summary, Turn

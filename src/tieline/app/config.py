@@ -4,6 +4,7 @@ Without a file, the gateway offers the demo model. If ANTHROPIC_API_KEY or OPENA
 upstream to which the key belongs.
 """
 
+import datetime
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,6 +31,9 @@ Seconds = Annotated[float, Meta(gt=0, le=1e9)]
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 Number = Annotated[int, Meta(ge=1, le=1_000_000)]
 TokenCount = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+BudgetTokens = Annotated[int, Meta(ge=1, le=1_000_000_000_000)]
+Money = Annotated[float, Meta(ge=0, le=1_000_000)]
+"""An amount of money, in dollars."""
 
 
 class ConfigError(Exception):
@@ -199,6 +203,27 @@ class ResponsesSettings(Value, forbid_unknown_fields=True):
     """Maximum size of all stored responses together, in MiB. The least recently used ones are removed first."""
 
 
+class ClusterSettings(Value, forbid_unknown_fields=True):
+    """`[cluster]`: how this replica and the others reach one another. They share a database, named by `store.url`."""
+
+    listen: str | None = None
+    """The private address, `host:port`, at which the other replicas reach this one; None if there are none."""
+    url: str | None = None
+    """The URL under which the others reach `listen`. If None, it is `http://` and `listen`."""
+    url_env: str = "TIELINE_CLUSTER_URL"
+    """The variable that may contain `url` instead, so that all replicas can have the same configuration file."""
+    secret_env: str = "TIELINE_CLUSTER_SECRET"  # noqa: S105 - the name of a variable
+    """The variable with the secret that all replicas share."""
+    secret_file: str | None = None
+    drain_seconds: Annotated[float, Meta(ge=0, le=3600)] = 30.0
+    """How long running and parked runs may continue after SIGTERM."""
+    heartbeat_seconds: Annotated[float, Meta(ge=0.05, le=60)] = 2.0
+    dead_seconds: Annotated[float, Meta(ge=0.2, le=600)] = 10.0
+    """How long a replica may send no heartbeat before the others take it for dead."""
+    agents: bool = False
+    """Whether this replica runs on the machine that has the workspace of the coding agents."""
+
+
 class StoreSettings(Value, forbid_unknown_fields=True):
     """`[store]`: the PostgreSQL server that replicas share. Without it, the gateway uses SQLite files."""
 
@@ -270,19 +295,55 @@ class ModelSettings(Value, forbid_unknown_fields=True):
         )
 
 
-class KeySettings(Value, forbid_unknown_fields=True):
-    """`[keys.NAME]`: a key for one client, and its permissions."""
+class KeyRules(Value, forbid_unknown_fields=True):
+    """What may be done with a key. Keys from the configuration and from the database have the same rules."""
 
-    key_env: str | None = None
-    key_file: str | None = None
     tools: bool = False
     models: tuple[str, ...] = ()
     """Patterns for the names of the models that may be used with the key. If empty, all models may be used."""
-    agents: bool = True
+    agents: bool = False
     """Whether coding agents may be used with the key."""
     paths: tuple[str, ...] = ()
     """Prefixes of the paths for which the key is valid. If empty, the key is valid for all model APIs."""
+    page: bool = False
+    """Whether the key may log in to the page, where it sees only what belongs to it."""
+    admin: bool = False
+    """Whether the key may do everything that the gateway's own key may do."""
+    expires: datetime.date | None = None
+    """The last day (UTC) on which the key is valid."""
     requests_per_minute: Number | None = None
+    tokens_per_minute: TokenCount | None = None
+    tokens_per_day: BudgetTokens | None = None
+    tokens_per_month: BudgetTokens | None = None
+    cost_per_day: Money | None = None
+    cost_per_month: Money | None = None
+
+
+class KeySettings(KeyRules, forbid_unknown_fields=True):
+    """`[keys.NAME]`: a key for one client, and its rules."""
+
+    key_env: str | None = None
+    key_file: str | None = None
+    agents: bool = True
+
+
+class PriceSettings(Value, forbid_unknown_fields=True):
+    """`[prices."PATTERN"]`: what models cost, per million tokens. The pattern matches full names of models."""
+
+    input: Money
+    output: Money
+    cache_read: Money | None = None
+    """If None, tokens from the cache cost as much as other input."""
+    cache_write: Money | None = None
+
+
+class UsageSettings(Value, forbid_unknown_fields=True):
+    """`[usage]`: the record of what requests used and cost."""
+
+    enabled: bool = False
+    """Whether usage is recorded even if there are no named keys."""
+    keep_days: Annotated[int, Meta(ge=35, le=36500)] = 400
+    """Number of days after which usage is deleted. Budgets need the current month."""
 
 
 class WorkspaceSettings(Value, forbid_unknown_fields=True):
@@ -312,17 +373,21 @@ class Config(Value, forbid_unknown_fields=True):
     responses: ResponsesSettings = ResponsesSettings()
     store: StoreSettings = StoreSettings()
     web: WebSettings = WebSettings()
+    cluster: ClusterSettings = ClusterSettings()
     upstreams: Mapping[str, UpstreamSettings] = {}
     clients: Mapping[str, ClientSettings] = {}
     keys: Mapping[str, KeySettings] = {}
     workspaces: Mapping[str, WorkspaceSettings] = {}
+    prices: Mapping[str, PriceSettings] = {}
+    usage: UsageSettings = UsageSettings()
 
 
 def key_variables(config: Config) -> frozenset[str]:
     """Return the variables with the keys of the gateway and its database. Commands and agents must not receive them."""
     named = (key.key_env for key in config.keys.values())
+    own = (config.server.key_env, config.cluster.secret_env)
     store = (config.store.url_env, "PGPASSWORD") if config.store.is_used else ()
-    return frozenset((config.server.key_env, *(name for name in (*named, *store) if name is not None)))
+    return frozenset((*own, *(name for name in (*named, *store) if name is not None)))
 
 
 def address(config: Config, port: int | None = None) -> str:

@@ -18,6 +18,7 @@ from tieline.app.config import (
     RESERVED,
     AcpSettings,
     ClientSettings,
+    ClusterSettings,
     Config,
     ConfigError,
     CursorSettings,
@@ -25,16 +26,18 @@ from tieline.app.config import (
     KeySettings,
     ModelSettings,
     ParkingSettings,
+    PriceSettings,
     ResponsesSettings,
     ServerSettings,
     StoreSettings,
     ToolSettings,
     UpstreamSettings,
+    UsageSettings,
     WebSettings,
     WorkspaceSettings,
     key_variables,
 )
-from tieline.frontends.keys import MODEL_PATHS
+from tieline.frontends.keys import MODEL_PATHS, RESERVED_NAMES
 from tieline.model.rules import Rule
 from tieline.net.client.http import Origin, check_header
 from tieline.net.private_files import TooLargeError, read_stream
@@ -140,10 +143,17 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
         config,
         workspaces={name: placed(workspace) for name, workspace in config.workspaces.items()},
         server=resolved(config.server),
+        cluster=_with_secret_file(config.cluster, folder),
         cursor=resolved(config.cursor),
         upstreams={name: resolved(upstream) for name, upstream in config.upstreams.items()},
         keys={name: resolved(key) for name, key in config.keys.items()},
     )
+
+
+def _with_secret_file(settings: ClusterSettings, folder: Path) -> ClusterSettings:
+    if settings.secret_file is None or settings.secret_file.startswith("~"):
+        return settings
+    return msgspec.structs.replace(settings, secret_file=str(folder / settings.secret_file))
 
 
 class _InvalidSetting(Exception):
@@ -159,7 +169,7 @@ def _convert(table: dict[str, Any]) -> Config:
     Tables whose names are chosen by the user are converted one by one, because msgspec's errors do not contain the
     names.
     """
-    tables = ("upstreams", "clients", "keys", "models", "workspaces")
+    tables = ("upstreams", "clients", "keys", "models", "prices", "workspaces")
     named = {name: table.pop(name) for name in tables if isinstance(table.get(name), dict)}
     config = _convert_table(table, Config, "")
 
@@ -173,6 +183,7 @@ def _convert(table: dict[str, Any]) -> Config:
         keys=each("keys", KeySettings),
         models=each("models", ModelSettings),
         workspaces=each("workspaces", WorkspaceSettings),
+        prices=each("prices", PriceSettings),
     )
 
 
@@ -195,6 +206,7 @@ def _mistakes(config: Config) -> list[tuple[str, str]]:
     wrong += _store_mistakes(config.store)
     wrong += _target_mistakes(config)
     wrong += _workspace_mistakes(config)
+    wrong += _cluster_mistakes(config.cluster)
     return wrong
 
 
@@ -256,6 +268,22 @@ def _cursor_mistakes(settings: CursorSettings) -> list[tuple[str, str]]:
     return wrong
 
 
+def _cluster_mistakes(settings: ClusterSettings) -> list[tuple[str, str]]:
+    wrong: list[tuple[str, str]] = []
+    if settings.listen is not None:
+        host, _, port = settings.listen.rpartition(":")
+        if not host or not (port.isascii() and port.isdecimal() and int(port) < 65536):
+            wrong.append(("cluster.listen", f"`cluster.listen` is `{settings.listen}`: expected `host:port`"))
+    try:
+        Origin.parse(settings.url or "http://localhost")
+    except ValueError as error:
+        wrong.append(("cluster.url", f"`cluster.url`: {error}"))
+    if settings.dead_seconds < 2 * settings.heartbeat_seconds:
+        message = f"`cluster.dead_seconds` is {settings.dead_seconds:g}: expected at least twice `heartbeat_seconds`"
+        wrong.append(("cluster.dead_seconds", message))
+    return wrong
+
+
 def _tool_mistakes(config: Config) -> list[tuple[str, str]]:
     wrong: list[tuple[str, str]] = []
     try:
@@ -271,6 +299,8 @@ def _tool_mistakes(config: Config) -> list[tuple[str, str]]:
 def _key_mistakes(config: Config) -> list[tuple[str, str]]:
     wrong: list[tuple[str, str]] = []
     for name, key in config.keys.items():
+        if name in RESERVED_NAMES:
+            wrong.append((f"keys.{name}", f"`keys.{name}`: this name is reserved, choose another one"))
         if (key.key_env is None) == (key.key_file is None):
             wrong.append((f"keys.{name}", f"`keys.{name}` needs `key_env` or `key_file`, and only one of them"))
         for path in key.paths:
@@ -356,12 +386,15 @@ def _settings(place: str) -> tuple[str, ...]:
         "responses": ResponsesSettings,
         "store": StoreSettings,
         "web": WebSettings,
+        "cluster": ClusterSettings,
         "acp": AcpSettings,
         "upstreams": UpstreamSettings,
         "clients": ClientSettings,
         "keys": KeySettings,
         "models": ModelSettings,
         "workspaces": WorkspaceSettings,
+        "prices": PriceSettings,
+        "usage": UsageSettings,
     }
     return (tables[top] if "." in place and top in tables else Config).__struct_fields__
 

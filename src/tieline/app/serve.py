@@ -6,7 +6,7 @@ import gc
 import logging
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from tieline.app.lazy import LazyImport
 from tieline.app.reachability import unreachable
 from tieline.frontends.http_app import HttpApp
 from tieline.net.server.protocol import HttpServerProtocol
+from tieline.tasks import Tasks
 
 try:
     import resource
@@ -27,6 +28,8 @@ except ImportError:  # Windows, which has no such limits
     resource = None  # type: ignore[assignment]  # checked before each use
 
 if TYPE_CHECKING:
+    from tieline.app.cluster.cluster import Cluster
+    from tieline.frontends.replicas import PrivateApp
     from tieline.sim.cursor import CursorSim
 else:
     CursorSim = LazyImport("tieline.sim.cursor", "CursorSim")
@@ -82,7 +85,7 @@ def serve(
             stopping = asyncio.Event()
             app = build(settings, env, token, source=source, stop=None if idle_limit is None else stopping.set)
             stack.push_async_callback(close, app)
-            app.storage.start()
+            await app.start()
             announce(app.startup.text(address(settings, listener.getsockname()[1])))
             for warning in app.warnings:
                 announce(f"{warning}\n")
@@ -90,9 +93,29 @@ def serve(
             server = GatewayServer(server_config(app))
             if idle_limit is not None:
                 app.tasks.start(stop_when_idle(app, idle_limit, stopping, server.stop), "idle")
+            if app.cluster is not None:
+                await stack.enter_async_context(joined(app, app.cluster))
+                server.drain_with(app.cluster.drain, app.tasks)
             await server.serve_on(listener)
 
     run(serve_main())
+
+
+@contextlib.asynccontextmanager
+async def joined(app: App, cluster: "Cluster") -> AsyncGenerator[None, None]:
+    """Serve the private listener of a replica, and announce the replica to the others, until the context is left."""
+    listener = listen(cluster.host, cluster.port, "Set `cluster.listen` to another address.")
+    # The replica that receives the client's request adds the headers for browsers.
+    server = _PrivateServer(server_config(app, cluster.private, headers=()))
+    serving = app.tasks.start(server.serve(sockets=[listener]), "private listener")
+    try:
+        await cluster.join(listener.getsockname()[1])
+        yield
+    finally:
+        # Leave first: what others still forward to this replica is refused, and served by them.
+        await cluster.membership.leave()
+        server.should_exit = True
+        await asyncio.wait([serving], timeout=2 * DRAIN)
 
 
 def run(program: Coroutine[Any, Any, None]) -> None:
@@ -128,7 +151,9 @@ async def warn_of_unreachable(app: App) -> None:
         log.warning("upstream %s does not answer: %s", name, reason)
 
 
-def server_config(app: App, asgi: HttpApp | None = None) -> uvicorn.Config:
+def server_config(
+    app: App, asgi: "HttpApp | PrivateApp | None" = None, headers: Sequence[tuple[str, str]] = SAFETY
+) -> uvicorn.Config:
     """Return the uvicorn settings for `asgi` or, if None, for the main application. Tests use the same settings."""
     return uvicorn.Config(
         asgi or app.asgi,
@@ -141,7 +166,7 @@ def server_config(app: App, asgi: HttpApp | None = None) -> uvicorn.Config:
         log_config=None,
         server_header=False,
         date_header=False,
-        headers=SAFETY,
+        headers=list(headers),
         timeout_keep_alive=KEEP_IDLE,
         timeout_graceful_shutdown=DRAIN,
         backlog=BACKLOG,
@@ -159,6 +184,21 @@ def _tune_allocator() -> None:
 
 class GatewayServer(uvicorn.Server):
     """A uvicorn server that stops on a signal without re-raising it, so that the program can close its resources."""
+
+    _drain: Callable[[], object] | None = None
+    """Starts to drain; None if the server does not drain, or has begun to."""
+
+    def drain_with(self, drain: Callable[[], Coroutine[Any, Any, None]], tasks: Tasks) -> None:
+        """Await `drain` after SIGTERM, and stop only then. A second signal stops the server at once."""
+        loop = asyncio.get_running_loop()
+
+        async def drain_and_stop() -> None:
+            try:
+                await drain()
+            finally:
+                self.stop()
+
+        self._drain = lambda: loop.call_soon_threadsafe(tasks.start, drain_and_stop(), "draining")
 
     async def serve_on(self, listener: socket.socket) -> None:
         """Serve until a signal arrives or `stop` is called.
@@ -178,9 +218,21 @@ class GatewayServer(uvicorn.Server):
         self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signature of signal handlers
+        drain, self._drain = self._drain, None
+        if drain is not None and sig == signal.SIGTERM:
+            drain()
+            return
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
         self.should_exit = True
+
+
+class _PrivateServer(uvicorn.Server):
+    """A server beside the main one, which alone handles signals."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
 
 
 async def close(app: App) -> None:

@@ -142,7 +142,7 @@ def run_tunnel(
         async with contextlib.AsyncExitStack() as stack:
             app = build(config, env, tunnel=Tunnel(options.key, observe))
             stack.push_async_callback(close, app)
-            app.storage.start()
+            await app.start()
             stack.callback(app.gateway.bus.subscribe(watch))
             app.tasks.start(warn_of_unreachable(app), "reachability")
             server = GatewayServer(server_config(app, app.tunnel))

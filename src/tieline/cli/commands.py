@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from tieline.cli.configure import configure
     from tieline.cli.doctor import run as doctor
     from tieline.cli.inbox.commands import run as inbox
+    from tieline.cli.keys import run as keys
     from tieline.cli.run import print_settings
     from tieline.cli.run import run as run_client
     from tieline.cli.service import run as service
     from tieline.cli.trust import agree, shown_path
     from tieline.cli.trust import run as trust
     from tieline.cli.tunnel import run as tunnel
+    from tieline.cli.usage import run as usage
     from tieline.sim.cursor import CursorSim
     from tieline.sim.cursor import serve as simulate
     from tieline.sim.cursor.server import Tls
@@ -52,6 +54,7 @@ else:
     configure = LazyImport("tieline.cli.configure", "configure")
     doctor = LazyImport("tieline.cli.doctor", "run")
     inbox = LazyImport("tieline.cli.inbox.commands", "run")
+    keys = LazyImport("tieline.cli.keys", "run")
     print_settings = LazyImport("tieline.cli.run", "print_settings")
     run_client = LazyImport("tieline.cli.run", "run")
     serve = LazyImport("tieline.app.serve", "serve")
@@ -63,6 +66,7 @@ else:
     shown_path = LazyImport("tieline.cli.trust", "shown_path")
     trust = LazyImport("tieline.cli.trust", "run")
     tunnel = LazyImport("tieline.cli.tunnel", "run")
+    usage = LazyImport("tieline.cli.usage", "run")
 
 MAX_PORT = 65535
 INTERRUPTED = 130
@@ -302,6 +306,18 @@ def _service(options: argparse.Namespace) -> int:
     return service(options, _environment(), _say)
 
 
+def _keys(options: argparse.Namespace) -> int:
+    config = _config(options)
+    logs.configure("WARNING")
+    return keys(options, config, _environment(), _say)
+
+
+def _usage(options: argparse.Namespace) -> int:
+    config = _config(options)
+    logs.configure("WARNING")
+    return usage(options, config, _environment(), _say)
+
+
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "serve": _serve,
     "chat": _chat,
@@ -320,4 +336,6 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "doctor": _doctor,
     "trust": _trust,
     "service": _service,
+    "keys": _keys,
+    "usage": _usage,
 }

@@ -152,10 +152,71 @@ def _parser() -> argparse.ArgumentParser:
     action.add_argument("--list", action="store_true", help="list the trusted files")
     action.add_argument("--remove", action="store_true", help="stop trusting the file")
 
+    _add_keys(commands)
+    _add_usage(commands)
     _add_service(commands)
     command = _plain_command(commands, "completion", "print a script that completes commands in a shell")
     command.add_argument("shell", choices=["bash", "zsh", "fish"])
     return parser
+
+
+def _add_keys(commands: Commands) -> None:
+    command = _plain_command(commands, "keys", "create, list, revoke or rotate the keys of clients")
+    actions = command.add_subparsers(title="actions", metavar="ACTION", required=True, dest="action")
+    create = _key_action(actions, "create", "create a key, and show it once")
+    create.add_argument("name", metavar="NAME", help="a name that was not used before")
+    create.add_argument(
+        "--models",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="allow only models that match, such as 'anthropic/*' (repeatable; default: all)",
+    )
+    create.add_argument("--tools", action="store_true", help="give requests the gateway's own tools")
+    create.add_argument("--agents", action="store_true", help="also allow coding agents (acp/…)")
+    create.add_argument("--no-page", action="store_true", help="do not allow the web page")
+    create.add_argument("--admin", action="store_true", help="allow everything that the gateway's own key may do")
+    create.add_argument("--expires", metavar="WHEN", help="last day, such as 2027-01-31, or a number of days: 30d")
+    for name, unit in (
+        ("requests-per-minute", "N"),
+        ("tokens-per-minute", "N"),
+        ("tokens-per-day", "N"),
+        ("tokens-per-month", "N"),
+        ("cost-per-day", "DOLLARS"),
+        ("cost-per-month", "DOLLARS"),
+    ):
+        create.add_argument(f"--{name}", type=float if unit == "DOLLARS" else int, metavar=unit, help="limit")
+    _key_action(actions, "list", "list the keys")
+    revoke = _key_action(actions, "revoke", "revoke a key, at once and forever")
+    revoke.add_argument("name", metavar="NAME")
+    revoke.add_argument("--yes", action="store_true", help="do not ask")
+    rotate = _key_action(actions, "rotate", "replace a key by a new one, and show it once")
+    rotate.add_argument("name", metavar="NAME")
+    rotate.add_argument("--grace", metavar="TIME", help="how long the old key stays valid, such as 24h (default: 0)")
+
+
+def _key_action(actions: Commands, name: str, text: str) -> Parser:
+    action = actions.add_parser(name, help=text, description=text[:1].upper() + text[1:] + ".")
+    action.set_defaults(command="keys")
+    action.add_argument("--config", type=Path, metavar="FILE", help="configuration file")
+    action.add_argument("--json", action="store_true", help="print the result as JSON")
+    return action
+
+
+def _add_usage(commands: Commands) -> None:
+    command = _command(commands, "usage", "show what was used, and what it cost")
+    command.add_argument(
+        "--by",
+        action="append",
+        default=[],
+        choices=["key", "model", "client", "day"],
+        help="group by this (repeatable; default: key)",
+    )
+    command.add_argument("--since", metavar="DAY", help="first day, such as 2026-11-01 (default: this month)")
+    command.add_argument("--until", metavar="DAY", help="last day (default: today)")
+    output = command.add_mutually_exclusive_group()
+    output.add_argument("--csv", action="store_true", help="print the result as CSV")
+    output.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def _add_service(commands: Commands) -> None:

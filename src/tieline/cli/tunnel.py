@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from tieline.app.build.keys import client_keys, key_from_env, model_access
+from tieline.app.build.keys import client_keys, key_from_env
 from tieline.app.config import Config, ConfigError
+from tieline.app.keys.rules import model_access
 from tieline.app.logs import one_line
 from tieline.app.tunnel import OpenTunnel, TunnelError, TunnelOptions, find_program, run_tunnel
 from tieline.cli.tunnel_json import JsonLog
+from tieline.core.usage.limits import KeyLimits
 from tieline.core.watch.bus import BusEvent, LegChanged
 from tieline.core.watch.record import LegRecord
 from tieline.core.watch.secrets import HIDDEN
@@ -122,7 +124,7 @@ def _key(options: argparse.Namespace, config: Config, env: Mapping[str, str]) ->
         value,
         tools=options.tools,
         access=model_access(options.models, agents=options.agents),
-        requests_per_minute=REQUESTS_PER_MINUTE,
+        limits=KeyLimits(requests_per_minute=REQUESTS_PER_MINUTE),
     )
     return key, shown
 
@@ -132,7 +134,7 @@ def _opened(opened: OpenTunnel, key: NamedKey, shown_key: str) -> str:
     names = [f"  {one_line(name)}" for name in opened.models[:MAX_NAMES]]
     if len(opened.models) > MAX_NAMES:
         names.append(f"  … and {len(opened.models) - MAX_NAMES} more; `tieline models` lists all")
-    limits = f"It may send {key.requests_per_minute} requests per minute and use {key.access or 'all models'}."
+    limits = f"It may send {key.limits.requests_per_minute} requests per minute and use {key.access or 'all models'}."
     return OPENED.format(url=opened.url, key=shown_key, models="\n".join(names) or "  (none)", limits=limits)
 
 

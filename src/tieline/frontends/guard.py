@@ -1,23 +1,23 @@
 """The request guard: decides from a request's Host and Origin headers, key and token whether to serve it."""
 
 import hmac
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from tieline.core.usage.accounts import Accounts
 from tieline.frontends.http import Exchange
 from tieline.frontends.keyless import AcceptedConnection, Keyless
-from tieline.frontends.keys import OWN_KEY, NamedKey
+from tieline.frontends.keys import NEEDS_KEY, OWN_KEY, PAGE_PATHS, Keys, KeySource, NamedKey
 from tieline.frontends.page_pass import PASS, Passes
 from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import GatewayError
 
 MAX_KNOWN_HOSTS = 256
-MINUTE = 60.0
 MAX_KNOWN_HOST_BYTES = 64 * 1024
-NEEDS_KEY = "This gateway needs its key, as `Authorization: Bearer <key>`, `x-api-key: <key>` or `api-key: <key>`."
+NEEDS_ADMIN = "This needs the gateway's own key or an admin key."
 TOKEN = b"x-tieline-token"
 _BROWSERS = frozenset((b"origin", b"sec-fetch-site", PASS))
 """Headers that only requests from web pages have.
@@ -29,73 +29,6 @@ Browsers add the first two, and a page can neither omit nor forge them. The gate
 def same_key(given: str, known: str) -> bool:
     """Compare two keys in constant time. If `known` is empty, return False."""
     return bool(known) and hmac.compare_digest(given.encode(), known.encode())
-
-
-class TokenBucket:
-    """Limits the rate of requests. The bucket holds `per_minute` tokens and is refilled at this rate.
-
-    `clock` returns monotonic time in seconds.
-    """
-
-    def __init__(self, per_minute: int, clock: Callable[[], float]) -> None:
-        self._capacity = per_minute
-        self._clock = clock
-        self._tokens = float(per_minute)
-        self._updated = clock()
-
-    def take(self) -> float:
-        """Take a token and return 0. If the bucket is empty, return the number of seconds until the next token."""
-        now = self._clock()
-        rate = self._capacity / MINUTE
-        self._tokens = min(self._capacity, self._tokens + (now - self._updated) * rate)
-        self._updated = now
-        if self._tokens < 1:
-            return (1 - self._tokens) / rate
-        self._tokens -= 1
-        return 0
-
-
-class Keys:
-    """All keys that a client may send: the gateway's own keys, which are valid for every path, and the named keys."""
-
-    def __init__(
-        self,
-        own: Iterable[str] = (),
-        named: Iterable[NamedKey] = (),
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.own = tuple(own)
-        self._named = tuple(named)
-        self._buckets = {
-            key.name: TokenBucket(key.requests_per_minute, clock) for key in self._named if key.requests_per_minute
-        }
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there are no keys at all."""
-        return not self.own and not self._named
-
-    def is_own(self, given: str) -> bool:
-        """Return whether the `given` key is one of the gateway's own keys."""
-        return any(same_key(given, known) for known in self.own)
-
-    def find(self, given: str) -> NamedKey | None:
-        """Return the named key with the value `given`, OWN_KEY if it is one of the gateway's own keys, or None."""
-        if self.is_own(given):
-            return OWN_KEY
-        return next((key for key in self._named if same_key(given, key.value)), None)
-
-    def count(self, key: NamedKey) -> None:
-        """Count a request with this key. Raise GatewayError if the key's limit of requests per minute is exceeded."""
-        bucket = self._buckets.get(key.name)
-        wait = 0.0 if bucket is None else bucket.take()
-        if wait:
-            raise GatewayError(
-                "rate_limited",
-                f"This key may send {key.requests_per_minute} requests per minute. Try again in {math.ceil(wait)} s.",
-                code="rate_limit_exceeded",
-                retry_after=math.ceil(wait),
-            )
 
 
 class Guard:
@@ -113,27 +46,42 @@ class Guard:
         origins: Iterable[str] = (),
         keys: Iterable[str] = (),
         named: Iterable[NamedKey] = (),
+        stored: KeySource | None = None,
         keyless: Keyless | None = None,
         clock: Callable[[], float] = time.time,
         rate_clock: Callable[[], float] = time.monotonic,
+        accounts: Accounts | None = None,
     ) -> None:
         self._hosts = {host.lower() for host in hosts}
         self._origins = {origin.lower().rstrip("/") for origin in origins}
-        self._keys = Keys(keys, named, rate_clock)
-        self._passes = Passes(self._keys.own, clock)
+        self._own = tuple(keys)
+        self._keys = Keys(named, accounts or Accounts(rate_clock, clock), clock, stored)
+        self._passes = Passes(self._own, clock)
         self._known_hosts: BoundedCache[bytes, bool] = BoundedCache(MAX_KNOWN_HOSTS, max_weight=MAX_KNOWN_HOST_BYTES)
-        self._keyless = keyless or Keyless(checks_users=False) if self._keys.is_empty else None
+        self._keyless = keyless or Keyless(checks_users=False) if not self._own and self._keys.is_empty else None
 
     def check(
-        self, exchange: Exchange, *, keyed: bool, public: bool = False, cross_site: bool = False, framed: bool = False
+        self,
+        exchange: Exchange,
+        *,
+        keyed: bool,
+        public: bool = False,
+        cross_site: bool = False,
+        framed: bool = False,
+        for_admin: bool = False,
     ) -> None:
         """Raise GatewayError if a request must not be served, judging by its headers.
 
-        If the gateway has keys, a `keyed` path requires one, which is stored as `exchange.client_key`. A `cross_site`
-        path then accepts requests from all web pages: other sites do not know a key, and browsers do not add it. A
-        `framed` path accepts that pages of other sites load it into a frame: they cannot read what the frame shows. If
-        the gateway has no keys, a `public` path still accepts requests from other users and through tunnels.
+        If the gateway has keys, a `keyed` path requires one, which is stored as `exchange.client_key`; a path
+        `for_admin` requires an admin key. A `cross_site` path then accepts requests from all web pages: other sites do
+        not know a key, and browsers do not add it. A `framed` path accepts that pages of other sites load it into a
+        frame: they cannot read what the frame shows. If the gateway has no keys, a `public` path still accepts requests
+        from other users and through tunnels. Raise UnknownKey if the key may be known after `refresh`.
         """
+        if exchange.is_forwarded:  # another replica has checked and counted the request
+            if keyed and self._keyless is None:
+                self._check_key(exchange, for_admin)
+            return
         headers = exchange.headers
         if not self._is_our_host(headers.get(b"host", b"")):
             raise GatewayError(
@@ -146,18 +94,30 @@ class Guard:
             self._check_origin(exchange)
         if self._keyless is None:
             if keyed:
-                self._check_key(exchange)
+                self._check_key(exchange, for_admin)
         elif not public:
             self._keyless.check_headers(headers)
 
     def count(self, exchange: Exchange, requests: int = 1) -> None:
         """Count further requests from a client, besides the one that `check` counted.
 
-        Raise GatewayError if that exceeds the rate limit of the client's key.
+        Raise GatewayError if that exceeds the rate limit of the client's key, or if the key is no longer valid.
         """
-        if exchange.client_key is not None:
-            for _ in range(requests):
-                self._keys.count(exchange.client_key)
+        key = exchange.client_key
+        if key is not None and not exchange.is_forwarded:
+            self._keys.check(key)
+            self._keys.accounts.count_request(key.name, requests)
+
+    async def refresh(self) -> None:
+        """Read the stored keys again. Raise GatewayError if that is not possible."""
+        await self._keys.refresh()
+
+    def key_named(self, name: str) -> NamedKey | None:
+        """Return the key with this name, or None if there is no such key or it is no longer valid."""
+        try:
+            return self._keys.named(name)
+        except GatewayError:
+            return None
 
     async def check_user(self, connection: AcceptedConnection) -> None:
         """Raise GatewayError if the gateway has no key and the user behind a connection may not use it."""
@@ -183,29 +143,51 @@ class Guard:
         """Return warnings to print when the gateway starts."""
         return () if self._keyless is None else self._keyless.warnings()
 
-    def pass_for(self, key: str, exchange: Exchange) -> str | None:
-        """Return a pass that the web page may send instead of `key`, or None if the key is wrong."""
-        return self._passes.issue(key, exchange.header(b"host")) if self._keys.is_own(key) else None
+    async def pass_for(self, key: str, exchange: Exchange) -> str | None:
+        """Return a pass that the web page may send instead of `key`, or None if the key is not valid for the page."""
+        found = self._find(key)
+        if found is None:
+            await self._keys.refresh()
+            found = self._find(key)
+        if found is None or not PAGE_PATHS[0].startswith(found.paths):
+            return None
+        return self._passes.issue(key, exchange.header(b"host"), found)
 
-    def new_pass(self, exchange: Exchange) -> str | None:
-        """Return a pass for the web page at the host of this request, or None if the gateway has no key of its own.
+    def new_pass(self, exchange: Exchange, key: NamedKey) -> str:
+        """Return a pass for the web page at the host of this request.
 
         The caller must have checked that the client has the key.
         """
-        own = next(iter(self._keys.own), None)
-        return None if own is None else self._passes.issue(own, exchange.header(b"host"))
+        return self._passes.issue(self._own[0], exchange.header(b"host"), key)
 
     def admits(self, exchange: Exchange) -> bool:
-        """Return whether a request has a key or a pass that is valid for its path, or needs neither."""
+        """Return whether a request has a key or a pass that is valid for its path, or needs neither.
+
+        The key is stored as `exchange.client_key`.
+        """
         if not self.has_keys:
             return True
-        key = self._keys.find(exchange.key)
-        return self._has_pass(exchange) if key is None else exchange.path.startswith(key.paths)
-
-    def _has_pass(self, exchange: Exchange) -> bool:
-        if not exchange.path.startswith("/api/"):
+        try:
+            key = self._find(exchange.key) or self._key_of_pass(exchange)
+        except GatewayError:
             return False
-        return self._passes.admits(exchange.header(PASS), exchange.header(b"host"))
+        if key is None or not exchange.path.startswith(key.paths):
+            return False
+        exchange.client_key = key
+        return True
+
+    def _find(self, given: str) -> NamedKey | None:
+        """Return the key with this value, or None. Raise GatewayError if the key is not valid or cannot be checked."""
+        for own in self._own:
+            if same_key(given, own):
+                return OWN_KEY
+        return self._keys.find(given)
+
+    def _key_of_pass(self, exchange: Exchange) -> NamedKey | None:
+        given = exchange.header(PASS)
+        if not given or not exchange.path.startswith(PAGE_PATHS):
+            return None
+        return self._passes.key_of(given, exchange.header(b"host"), self._keys.named)
 
     def _is_our_host(self, host: bytes) -> bool:
         known = self._known_hosts.get(host)
@@ -227,17 +209,28 @@ class Guard:
             "If this one should, add it to `origins` under [server] in the configuration.",
         )
 
-    def _check_key(self, exchange: Exchange) -> None:
-        key = self._keys.find(exchange.key)
+    def _check_key(self, exchange: Exchange, for_admin: bool) -> None:
+        key = self._find(exchange.key) or self._key_of_pass(exchange)
         if key is None:
-            if self._has_pass(exchange):
-                return
-            raise GatewayError("unauthorized", NEEDS_KEY, code="invalid_api_key")
+            is_silent = not exchange.key and PASS not in exchange.headers
+            raise GatewayError("unauthorized", NEEDS_KEY, code="invalid_api_key") if is_silent else self._keys.unknown()
         if not exchange.path.startswith(key.paths):
             message = f"This key is not valid here, but for paths that begin with {', '.join(key.paths)}."
             raise GatewayError("unauthorized", message, code="invalid_api_key")
-        self._keys.count(key)
+        if for_admin and not key.is_admin:
+            raise GatewayError("forbidden", NEEDS_ADMIN, code="admin_key_required")
+        if key.name:
+            if not exchange.is_forwarded:
+                self._keys.accounts.count_request(key.name)
+            exchange.is_still_valid = partial(self._is_valid, key)
         exchange.client_key = key
+
+    def _is_valid(self, key: NamedKey) -> bool:
+        try:
+            self._keys.check(key)
+        except GatewayError:
+            return False
+        return True
 
 
 class PageToken:

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import aclosing
 from typing import Any, Protocol
+from urllib.parse import quote
 
 from tieline.core.legs.access import ModelAccess
 from tieline.frontends.bodies import COUNT_ABOVE, VALUE_MARKS, check_values
@@ -43,6 +44,10 @@ UPGRADE = (("upgrade", "websocket"), ("sec-websocket-version", "13"))
 """Headers of a response with status 426 (Upgrade Required), which asks the client to open a WebSocket."""
 INTERNAL_ERROR = 1011
 """The close code of a WebSocket that is closed because of an error in the gateway."""
+
+MISDIRECTED = 421
+ELSEWHERE = (b"x-tieline-elsewhere", b"1")
+"""The response header of a replica that is about to stop, and asks the other one to serve a forwarded request."""
 
 STREAM_HEAD = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -239,10 +244,14 @@ class Exchange:
     __slots__ = (
         "_bodies",
         "_cycle",
+        "_keeps_body",
         "_max_body",
         "begun",
         "client_key",
+        "content",
         "headers",
+        "is_forwarded",
+        "is_still_valid",
         "path",
         "reserved",
         "response_headers",
@@ -251,9 +260,18 @@ class Exchange:
         "workspace",
     )
 
-    def __init__(self, cycle: HttpCycle, max_body: int, bodies: BodyBudget | None = None) -> None:
+    def __init__(
+        self,
+        cycle: HttpCycle,
+        max_body: int,
+        bodies: BodyBudget | None = None,
+        *,
+        keeps_body: bool = False,
+        is_forwarded: bool = False,
+    ) -> None:
         self._cycle = cycle
         self._max_body = max_body
+        self._keeps_body = keeps_body
         self._bodies = bodies or BodyBudget()
         self.headers: Mapping[bytes, bytes] = dict(cycle.headers)
         """The headers of the request by their lower-case names."""
@@ -261,10 +279,16 @@ class Exchange:
         """The percent-decoded path of the request, without the prefix that names a workspace."""
         self.client_key: NamedKey | None = None
         """The key with which the guard accepted the request; None if no key was needed."""
+        self.is_still_valid: Callable[[], bool] | None = None
+        """Returns whether the key is still valid, for responses that take long; None if it cannot become invalid."""
         self.begun = False
         """Whether the response has begun."""
         self.response_headers: tuple[tuple[bytes, bytes], ...] = ()
         """Headers to add to every response, including errors."""
+        self.is_forwarded = is_forwarded
+        """Whether another replica forwarded the request to this one."""
+        self.content = b""
+        """The body, for forwarding it; empty until it has been read, or if bodies are not kept."""
         self.size = 0
         """The size of the request's body in bytes; 0 until it has been read."""
         self.reserved = 0
@@ -283,6 +307,19 @@ class Exchange:
     def scope(self) -> Scope:
         """The ASGI scope of the request."""
         return self._cycle.scope
+
+    @property
+    def target(self) -> str:
+        """The path and the query of the request, as the client sent them."""
+        scope = self._cycle.scope
+        query: bytes = scope.get("query_string", b"")
+        path: bytes = scope.get("raw_path") or quote(self._cycle.path).encode()
+        return (path + b"?" + query if query else path).decode("latin-1")
+
+    @property
+    def header_fields(self) -> Sequence[tuple[bytes, bytes]]:
+        """All headers of the request, with lower-case names, including those that occur several times."""
+        return self._cycle.headers
 
     def receive(self) -> Awaitable[MutableMapping[str, Any]]:
         """Return the next ASGI message from the client: first the parts of the body, then `http.disconnect`."""
@@ -314,16 +351,20 @@ class Exchange:
     def visible(self) -> VisibleScope:
         """The legs, sessions and inbox items that the client may see.
 
-        The gateway's own keys see those of all owners, and a request that names no workspace those of all workspaces.
+        The gateway's own keys and admin keys see those of all owners, and a request that names no workspace those of
+        all workspaces.
         """
-        return VisibleScope(None if self.client_key is None else self.client_key.name or None, self.workspace)
+        key = self.client_key
+        return VisibleScope(None if key is None or key.is_admin else key.name, self.workspace)
 
     async def body(self, counted: bytes = VALUE_MARKS) -> bytes:
         """Return the whole body. Raise GatewayError if it is too large or the client disconnects.
 
         A JSON body may contain at most `MAX_VALUES` of the characters in `counted` (see `bodies`). For a body that is
-        not JSON, pass an empty `counted`.
+        not JSON, pass an empty `counted`. If bodies are kept for forwarding, the body can be read several times.
         """
+        if self.content:
+            return self.content
         chunks: list[bytes] = []
         try:
             await self._receive_body(chunks)
@@ -332,6 +373,8 @@ class Exchange:
             body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         finally:
             chunks.clear()  # a traceback must not keep the body alive
+        if self._keeps_body:
+            self.content = body
         if self.size > COUNT_ABOVE:
             await step_aside()  # joining took a while, and so will parsing
         return body
@@ -374,6 +417,11 @@ class Exchange:
         """Begin a streamed response with the headers `head` (by default those of server-sent events) and `headers`."""
         self.begun = True
         return self._cycle.begin(200, [*head, *headers, *self.response_headers])
+
+    def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> Awaitable[None]:
+        """Begin a response with any status and headers."""
+        self.begun = True
+        return self._cycle.begin(status, [*headers, *self.response_headers])
 
     def write(self, data: bytes, last: bool = False) -> Awaitable[None]:
         """Send the next part of a streamed response; `last` completes it."""
@@ -476,14 +524,16 @@ def encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
 
 async def send_events(exchange: Exchange, tasks: Tasks, events: AsyncGenerator[bytes, None]) -> None:
     """Send server-sent events until `events` is exhausted, the client disconnects or the gateway stops."""
-    client = _WatchedClient(exchange)
+    client = WatchedClient(exchange)
     leaving = tasks.start(client.cancel_when_left(), "client watch")
     try:
         async with aclosing(events):
             await exchange.begin_stream()
             async for data in events:
-                await _write(exchange, data)
-        await _write(exchange, b"", last=True)
+                if exchange.is_still_valid is not None and not exchange.is_still_valid():
+                    break  # the key was revoked
+                await write_in_time(exchange, data)
+        await write_in_time(exchange, b"", last=True)
     except TimeoutError:
         message = "%s: closed the connection of a client that had read nothing for %.0f seconds"
         log.info(message, exchange.path, STALL_TIMEOUT)
@@ -494,31 +544,37 @@ async def send_events(exchange: Exchange, tasks: Tasks, events: AsyncGenerator[b
         leaving.cancel()
 
 
-class _WatchedClient:
+class WatchedClient:
     """Cancels the task that serves a stream when the client disconnects."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._task = asyncio.current_task()
-        self._has_left = False
+        self.has_left = False
 
     async def cancel_when_left(self) -> None:
+        """Wait until the client disconnects, then cancel the task."""
         while (await self._exchange.receive())["type"] != "http.disconnect":
             pass
-        self._has_left = True
+        self.has_left = True
         if self._task is not None:
             self._task.cancel("the client has left")
 
     async def finish(self) -> bool:
         """Complete the stream after a cancellation. Return False if the caller has to raise CancelledError again."""
+        self.uncancel()
+        if not self.has_left and self._exchange.begun:
+            # The gateway is stopping. Complete the stream, so that the client does not take it for a broken transfer.
+            await write_in_time(self._exchange, b"", last=True)
+        return self.has_left or self._exchange.begun
+
+    def uncancel(self) -> None:
+        """Record that the task has handled its cancellation."""
         if self._task is not None:
             self._task.uncancel()
-        if not self._has_left and self._exchange.begun:
-            # The gateway is stopping. Complete the stream, so that the client does not take it for a broken transfer.
-            await _write(self._exchange, b"", last=True)
-        return self._has_left or self._exchange.begun
 
 
-async def _write(exchange: Exchange, data: bytes, *, last: bool = False) -> None:
+async def write_in_time(exchange: Exchange, data: bytes, *, last: bool = False) -> None:
+    """Send the next part of a streamed response. Raise TimeoutError if the client reads nothing for too long."""
     async with asyncio.timeout(STALL_TIMEOUT):
         await exchange.write(data, last=last)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Protocol
 
 from tieline.frontends.asgi_websocket import AsgiWebSocketCycle
 from tieline.frontends.guard import Guard
@@ -20,6 +21,7 @@ from tieline.frontends.http import (
     Send,
     fail,
 )
+from tieline.frontends.keys import UnknownKey
 from tieline.model.errors import BadRequest, GatewayError
 
 log = logging.getLogger("tieline")
@@ -46,7 +48,7 @@ PREFLIGHT = (
 class Route:
     """An endpoint, the error format of its path, and its access rules."""
 
-    __slots__ = ("cross_site", "endpoint", "framed", "keyed", "public", "render_error")
+    __slots__ = ("cross_site", "endpoint", "for_admin", "framed", "keyed", "public", "render_error")
 
     def __init__(
         self,
@@ -57,6 +59,7 @@ class Route:
         public: bool = False,
         cross_site: bool = False,
         framed: bool = False,
+        for_admin: bool = False,
     ) -> None:
         self.endpoint = endpoint
         self.render_error = render_error
@@ -68,8 +71,19 @@ class Route:
         """Whether web pages from other sites may use the endpoint if the gateway has a key."""
         self.framed = framed
         """Whether web pages from other sites may load the endpoint into a frame. It has to check a token itself."""
+        self.for_admin = for_admin
+        """Whether the key must be an admin key."""
 
 
+class ClusterState(Protocol):
+    """The state of this replica in a cluster."""
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether this replica is about to stop. Clients then have to open their next connection elsewhere."""
+
+
+CLOSE = ((b"connection", b"close"),)
 WEBSOCKET = "WEBSOCKET"
 """The method of a route for WebSockets. Where a path has no such route, a handshake is handled as an HTTP request."""
 Observer = Callable[[Exchange, GatewayError | None], None]
@@ -143,6 +157,7 @@ class HttpApp:
         discreet: bool = False,
         observe: Observer | None = None,
         workspaces: Collection[str] | None = None,
+        cluster: ClusterState | None = None,
     ) -> None:
         self._paths = PathTable(routes)
         self._guard = guard
@@ -158,6 +173,7 @@ class HttpApp:
         """The number of requests that have begun."""
         self.active = 0
         """The number of requests in progress, including event streams and WebSockets."""
+        self._cluster = cluster
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -167,9 +183,12 @@ class HttpApp:
             await self.serve(cycle)
             await cycle.end()
 
-    async def serve(self, cycle: HttpCycle) -> None:
-        """Answer one request."""
-        exchange = Exchange(cycle, self._limit, self._bodies)
+    async def serve(self, cycle: HttpCycle, *, is_forwarded: bool = False) -> None:
+        """Answer one request. `is_forwarded` says whether another replica has received and checked it."""
+        cluster = self._cluster
+        exchange = Exchange(cycle, self._limit, self._bodies, keeps_body=cluster is not None, is_forwarded=is_forwarded)
+        if cluster is not None and cluster.is_draining:
+            exchange.response_headers = CLOSE
         headers = exchange.headers
         if self._workspaces is not None and (WORKSPACE in headers or exchange.path.startswith(WORKSPACE_PREFIX)):
             _read_workspace(exchange)
@@ -180,15 +199,13 @@ class HttpApp:
         self.served += 1
         self.active += 1
         try:
-            self._guard.check(
-                exchange,
-                keyed=route.keyed,
-                public=route.public,
-                cross_site=route.cross_site,
-                framed=route.framed,
-            )
+            try:
+                self._check(exchange, route)
+            except UnknownKey:
+                await self._guard.refresh()
+                self._check(exchange, route)
             # An empty string means that the connection's user has been accepted.
-            if cycle.connection.user_refusal != "" and not route.public:
+            if cycle.connection.user_refusal != "" and not route.public and not is_forwarded:
                 await self._guard.check_user(cycle.connection)
             if exchange.workspace:
                 await self._serve_in_workspace(exchange, route.endpoint)
@@ -243,7 +260,7 @@ class HttpApp:
         if header is not None and header.decode("latin-1").strip() != name:
             raise BadRequest("the path and the header `x-tieline-workspace` name different workspaces")
         shown = ascii(name[:MAX_NAME])[1:-1]
-        if exchange.client_key is not None and exchange.client_key.name:
+        if exchange.client_key is not None and not exchange.client_key.is_admin:
             raise GatewayError("not_found", f"There is no workspace `{shown}` that this key may use.")
         if name not in known:
             names = ", ".join(sorted(filter(None, known))) or "none; register one at /api/workspaces"
@@ -254,6 +271,16 @@ class HttpApp:
         origin = exchange.headers[b"origin"]
         if self._guard.shares_with(origin.decode("latin-1")):
             exchange.response_headers = ((b"access-control-allow-origin", origin), (b"vary", b"origin"))
+
+    def _check(self, exchange: Exchange, route: Route) -> None:
+        self._guard.check(
+            exchange,
+            keyed=route.keyed,
+            public=route.public,
+            cross_site=route.cross_site,
+            framed=route.framed,
+            for_admin=route.for_admin,
+        )
 
     def _route(self, exchange: Exchange, cycle: HttpCycle) -> Route:
         method, path = cycle.method, exchange.path

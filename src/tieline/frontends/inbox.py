@@ -12,11 +12,12 @@
 
 The header `x-tieline-workspace` limits the items to those of one workspace, and selects the workspace of the grants. A
 browser must send the page's token to answer or revoke. Errors are {"error": {"message": "…", "param": "…"}}.
+In a cluster, every replica lists the items of all replicas, and forwards an answer to the replica that holds the item.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -24,7 +25,7 @@ from tieline.core.inbox.inbox import Inbox
 from tieline.frontends.guard import PageToken
 from tieline.frontends.http import Exchange, send_events
 from tieline.model.errors import BadRequest, GatewayError
-from tieline.model.inbox import Answer, ApprovalAnswer, Question, QuestionAnswer, ReviewAnswer
+from tieline.model.inbox import Answer, Approval, ApprovalAnswer, Question, QuestionAnswer, ReviewAnswer
 from tieline.model.rules import Rule
 from tieline.model.scope import Scope
 from tieline.model.workspaces import Rulebook, Workspaces
@@ -42,11 +43,19 @@ _TYPE_BY_FIELD = {"approved": "reviewed", "option": "permitted", "action": "fill
 """Maps fields to types. An answer without `type` has the type of the first of these fields that it contains."""
 
 
+class OwnerForwarder(Protocol):
+    """The other replicas of a cluster."""
+
+    async def forward_to_owner(self, exchange: Exchange, identity: str) -> bool:
+        """Forward a request to the replica that minted an id. Return False if it has to be answered here."""
+
+
 class InboxFrontend:
     """Serves the inbox and the permanent grants.
 
     `has_file` returns whether a file is in the default workspace. If the gateway's own tools are off, `rulebook` and
-    `has_file` are None. `workspaces` has the grants and the files of the named workspaces.
+    `has_file` are None. `workspaces` has the grants and the files of the named workspaces. `replicas` are the other
+    replicas of a cluster, if there is one.
     """
 
     def __init__(
@@ -59,6 +68,7 @@ class InboxFrontend:
         has_file: Callable[[str], Awaitable[bool]] | None = None,
         workspaces: Workspaces | None = None,
         keep_alive: float = 15.0,
+        replicas: OwnerForwarder | None = None,
     ) -> None:
         self._inbox = inbox
         self._tasks = tasks
@@ -67,6 +77,7 @@ class InboxFrontend:
         self._has_file = has_file
         self._workspaces = workspaces
         self._keep_alive = keep_alive
+        self._replicas = replicas
 
     async def list(self, exchange: Exchange) -> None:
         """Respond with the current items."""
@@ -83,9 +94,34 @@ class InboxFrontend:
         self._token.check_browser(exchange)
         answer = read_answer(await exchange.body())
         item_id = _last_segment(exchange)
+        if self._replicas is not None:
+            if await self._replicas.forward_to_owner(exchange, item_id):
+                return
+            self._check_reachable(item_id, exchange.visible)
+        self._check_permanent(exchange, item_id, answer)
         await self._check_files(exchange, item_id, answer)
         self._inbox.decide(item_id, answer, exchange.header(b"user-agent")[:MAX_SHOWN], exchange.visible)
         await exchange.respond(200, msgspec.json.encode({"id": item_id, "answer": answer}))
+
+    def _check_reachable(self, item_id: str, scope: Scope) -> None:
+        """Raise GatewayError if another replica holds the item: it could not be reached."""
+        own = {item.id for item in self._inbox.items}
+        if any(item.id == item_id for item in self._inbox.items_in(scope) if item.id not in own):
+            message = "The replica that holds this item does not answer; try again in a moment."
+            raise GatewayError("overloaded", message)
+
+    def _check_permanent(self, exchange: Exchange, item_id: str, answer: Answer) -> None:
+        """Raise GatewayError if the answer would add a permanent rule, but the key is not an admin key.
+
+        Rules apply to the requests of all keys.
+        """
+        key = exchange.client_key
+        if key is None or key.is_admin or not isinstance(answer, ApprovalAnswer):
+            return
+        item = next((one for one in self._inbox.items_in(exchange.visible) if one.id == item_id), None)
+        options = item.content.options if item is not None and isinstance(item.content, Approval) else ()
+        if any(option.id == answer.option and option.kind.endswith("_always") for option in options):
+            raise GatewayError("forbidden", "Only an admin key may add permanent rules. Choose another option.")
 
     async def _check_files(self, exchange: Exchange, item_id: str, answer: Answer) -> None:
         """Raise BadRequest if the answer names a file that does not exist."""

@@ -1,31 +1,167 @@
-"""Client keys and their limits; `guard` checks them."""
+"""Client keys, their permissions and limits; `guard` checks them."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import NamedTuple, Protocol
 
 from tieline.core.legs.access import ModelAccess
+from tieline.core.usage.accounts import Accounts
+from tieline.core.usage.limits import NO_LIMITS, KeyLimits
+from tieline.model.errors import GatewayError
 
 MODEL_PATHS = ("/v1/", "/chat/", "/cursor/", "/openai/deployments/")
-"""Path prefixes of the model APIs. Named keys are valid only for these paths."""
+"""Path prefixes of the model APIs. Without further permissions, named keys are valid only for these paths."""
+PAGE_PATHS = ("/api/",)
+"""Path prefixes of the web page's API."""
+ALL_PATHS = ("",)
+RESERVED_NAMES = frozenset(("tunnel", "other"))
+"""Names that a key must not have: the key of a tunnel, and the name under which metrics count all further keys."""
+NEEDS_KEY = "This gateway needs its key, as `Authorization: Bearer <key>`, `x-api-key: <key>` or `api-key: <key>`."
 
 
 class NamedKey(NamedTuple):
-    """The key of one client.
+    """The key of one client, from the configuration or from the database.
 
-    It is valid only for the model APIs, so that a client cannot answer inbox items and thereby approve its own
-    commands.
+    Unless it has `PAGE_PATHS`, it is valid only for the model APIs, so that a client cannot answer inbox items and
+    thereby approve its own commands.
     """
 
     name: str
-    value: str
+    value: str = ""
+    """The key itself; empty if only its digest is known."""
     tools: bool = False
     """Whether the gateway adds its own tools to requests with this key."""
     access: ModelAccess | None = None
     """The models that requests with this key may use; None if there is no limit."""
     paths: tuple[str, ...] = MODEL_PATHS
     """Prefixes of the paths for which the key is valid."""
-    requests_per_minute: int | None = None
-    """Maximum number of requests per minute; None if there is no limit."""
+    limits: KeyLimits = NO_LIMITS
+    is_admin: bool = False
+    """Whether the key may change the set-up of the gateway and see the data of all keys."""
+    expires: float | None = None
+    """The Unix time at which the key becomes invalid; None if it does not expire."""
+    is_revoked: bool = False
+    digest: str = ""
+    """The SHA-256 digest of a stored key; see `digest_of`."""
+    archive: str = ""
+    """The name under which responses are stored; if empty, it is derived from the key itself."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest of the key, whether or not the key itself is known."""
+        return self.digest or digest_of(self.value)
+
+    def check_valid(self, now: float) -> None:
+        """Raise GatewayError if the key has been revoked or has expired."""
+        if self.is_revoked:
+            raise GatewayError("unauthorized", "This key has been revoked.", code="invalid_api_key")
+        if self.expires is not None and now >= self.expires:
+            when = datetime.fromtimestamp(self.expires, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            raise GatewayError("unauthorized", f"This key expired at {when}.", code="invalid_api_key")
 
 
-OWN_KEY = NamedKey("", "", paths=("",))
+OWN_KEY = NamedKey("", paths=ALL_PATHS, is_admin=True)
 """Stands for any of the gateway's own keys; it has no limits."""
+
+
+class KeySource(Protocol):
+    """Keys that are stored elsewhere and can change while the gateway runs."""
+
+    def find(self, digest: str) -> NamedKey | None:
+        """Return the key with this digest, or None. Raise GatewayError if the keys in memory are too old."""
+
+    def named(self, name: str) -> NamedKey | None:
+        """Return the key with this name, or None. Raise GatewayError if the keys in memory are too old."""
+
+    async def refresh(self) -> None:
+        """Read the keys again. Raise GatewayError if that is not possible."""
+
+
+class UnknownKey(GatewayError):
+    """The key is not known, but it may have been created a moment ago: refresh the keys and check again."""
+
+    def __init__(self) -> None:
+        super().__init__("unauthorized", NEEDS_KEY, code="invalid_api_key")
+
+
+def digest_of(key: str) -> str:
+    """Return the SHA-256 digest of a key.
+
+    A plain hash is right for keys with 32 random bytes: they cannot be guessed, so a slow or salted hash would protect
+    nothing and cost time in every request.
+    """
+    return sha256(key.encode("utf-8", "replace")).hexdigest()
+
+
+class Keys:
+    """The named keys that clients may send, from the configuration (`named`) and from the database (`stored`).
+
+    Keys are found by their digests. The time of a lookup reveals nothing about a key, because a client cannot choose
+    digests. `now` returns the Unix time.
+    """
+
+    def __init__(
+        self,
+        named: Iterable[NamedKey],
+        accounts: Accounts,
+        now: Callable[[], float],
+        stored: KeySource | None = None,
+    ) -> None:
+        self.accounts = accounts
+        self._now = now
+        self._stored = stored
+        self._named: Mapping[str, NamedKey] = {key.name: key for key in named}
+        self._by_digest = {key.fingerprint: key for key in self._named.values() if key.value}
+        for key in self._named.values():
+            accounts.set_limits(key.name, key.limits)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the configuration has no named keys."""
+        return not self._named
+
+    def find(self, given: str) -> NamedKey | None:
+        """Return the named key with the value `given`, or None.
+
+        Raise GatewayError if the key has been revoked or has expired, or if stored keys cannot be checked.
+        """
+        if not given:
+            return None
+        digest = digest_of(given)
+        key = self._by_digest.get(digest)
+        if key is None and self._stored is not None:
+            key = self._stored.find(digest)
+        if key is not None:
+            key.check_valid(self._now())
+        return key
+
+    def named(self, name: str) -> NamedKey | None:
+        """Return the valid key with this name, OWN_KEY for the empty name, or None.
+
+        Raise GatewayError if the key is no longer valid, or if stored keys cannot be checked.
+        """
+        if not name:
+            return OWN_KEY
+        key = self._named.get(name)
+        if key is None and self._stored is not None:
+            key = self._stored.named(name)
+        if key is not None:
+            key.check_valid(self._now())
+        return key
+
+    def check(self, key: NamedKey) -> None:
+        """Raise GatewayError if a key that was accepted before is no longer valid."""
+        if key.name and self.named(key.name) is None and key.name not in self._named:
+            raise GatewayError("unauthorized", "This key is no longer valid.", code="invalid_api_key")
+
+    def unknown(self) -> GatewayError:
+        """Return the error for a key that is not known."""
+        if self._stored is not None:
+            return UnknownKey()
+        return GatewayError("unauthorized", NEEDS_KEY, code="invalid_api_key")
+
+    async def refresh(self) -> None:
+        """Read the stored keys again. Raise GatewayError if that is not possible."""
+        if self._stored is not None:
+            await self._stored.refresh()

@@ -1,40 +1,62 @@
-"""Passes for the web page. A pass proves that the user entered the key. It is valid for the page's paths at one host.
+"""Passes for the web page. A pass proves that the user entered a key. It is valid for the page's paths at one host.
 
 The page keeps its pass in the browser's storage, which belongs to one origin (scheme, host and port), and sends it in a
-header. A cookie would be sent to every port of the host. A pass contains its expiry time and an HMAC of that time and
-the host: it is invalid after `LIFETIME`, when the key changes, and at any other host.
+header. A cookie would be sent to every port of the host. A pass contains its expiry time, the name of the key (empty
+for the gateway's own keys) and an HMAC of these, the host and the digest of the key. It is invalid after `LIFETIME`,
+when the key is changed, revoked or expires, and at any other host.
+
+The gateway's own keys sign all passes: a pass cannot be made from the digest of a key, which is stored.
 """
 
 import hmac
 import time
 from collections.abc import Callable, Iterable
+from urllib.parse import quote, unquote
+
+from tieline.frontends.keys import OWN_KEY, NamedKey
 
 PASS = b"x-tieline-pass"
 LIFETIME = 30 * 24 * 3600
 """Number of seconds for which a pass is valid. After that, the key has to be entered again."""
 
+FindKey = Callable[[str], NamedKey | None]
+"""Returns the key with a name; None if there is no such key."""
+
 
 class Passes:
-    """Issues and checks passes. `clock` returns the Unix time."""
+    """Issues and checks passes. `keys` are the gateway's own keys, `clock` returns the Unix time."""
 
     def __init__(self, keys: Iterable[str], clock: Callable[[], float] = time.time) -> None:
         self._keys = tuple(keys)
         self._clock = clock
 
-    def issue(self, key: str, host: str) -> str:
-        """Return a pass for the page at this host. The key must be one of the gateway's own keys."""
+    def issue(self, given: str, host: str, key: NamedKey = OWN_KEY) -> str:
+        """Return a pass for the page at this host. `given` is the value of `key`."""
         until = int(self._clock()) + LIFETIME
-        return f"{until}.{_signature(key, until, host).decode()}"
+        if not key.name:
+            return f"{until}.{_signature(given, until, host).decode()}"
+        signature = _signature(self._keys[0], until, host, key).decode()
+        return f"{until}.{signature}.{quote(key.name, safe='')}"
+
+    def key_of(self, given: str, host: str, find: FindKey = lambda _: None) -> NamedKey | None:
+        """Return the key that a pass stands for, or None if the pass is not valid for this host or has expired."""
+        until, _, rest = given.partition(".")
+        if not until.isascii() or not until.isdecimal() or len(until) > 12 or int(until) <= self._clock():
+            return None
+        signature, _, name = rest.partition(".")
+        key = find(unquote(name)) if name else OWN_KEY
+        if key is None:
+            return None
+        signed = signature.encode()
+        expected = (_signature(own, int(until), host, key) for own in self._keys)
+        return key if any(hmac.compare_digest(signed, one) for one in expected) else None
 
     def admits(self, given: str, host: str) -> bool:
-        """Return whether a pass is valid for this host and has not expired."""
-        until, _, signature = given.partition(".")
-        if not until.isascii() or not until.isdecimal() or len(until) > 12 or int(until) <= self._clock():
-            return False
-        given_signature = signature.encode()
-        return any(hmac.compare_digest(given_signature, _signature(key, int(until), host)) for key in self._keys)
+        """Return whether a pass for one of the gateway's own keys is valid for this host and has not expired."""
+        return self.key_of(given, host) is not None
 
 
-def _signature(key: str, until: int, host: str) -> bytes:
-    digest = hmac.new(key.encode(), f"tieline page {until} {host.lower()}".encode(), "sha256").hexdigest()
+def _signature(own: str, until: int, host: str, key: NamedKey = OWN_KEY) -> bytes:
+    bound = f" {key.fingerprint} {key.name}" if key.name else ""
+    digest = hmac.new(own.encode(), f"tieline page {until} {host.lower()}{bound}".encode(), "sha256").hexdigest()
     return digest.encode()

@@ -79,6 +79,10 @@ class Profiles:
         self.common = None if self._profiles or has_named_keys else self._default
         """The profile of all clients. If it is None, the profile depends on the client: call `of`."""
 
+    def distinguish(self) -> None:
+        """Treat clients according to their keys from now on, because there are named keys now."""
+        self.common = None
+
     def of(self, exchange: Exchange, *, is_editor: bool = False) -> Profile:
         """Return the profile of the client that sent a request. `is_editor` says whether it is Cursor's editor."""
         user_agent, key = exchange.header(b"user-agent"), exchange.key

@@ -12,7 +12,7 @@ from tieline.core.legs import losses
 from tieline.core.legs.forwarding import ForwardedRequest
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.leg import LegClient
-from tieline.frontends.http import STREAM_HEAD, Exchange, RenderError, encoded, fail
+from tieline.frontends.http import ELSEWHERE, MISDIRECTED, STREAM_HEAD, Exchange, RenderError, encoded, fail
 from tieline.frontends.profiles import Profile
 from tieline.model.assemble import fold
 from tieline.model.content import Value
@@ -60,6 +60,13 @@ class ServedLeg(Protocol):
 OpenLeg = Callable[[Request, LegClient], Awaitable[ServedLeg]]
 
 
+class TurnForwarder(Protocol):
+    """The other replicas of a cluster."""
+
+    async def forward_turn(self, exchange: Exchange, request: Request) -> bool:
+        """Forward a request if another replica holds its run. Return False if it has to be served here."""
+
+
 class ClientProtocol(msgspec.Struct, frozen=True):
     """The functions that write the responses of one protocol. `writer` and `render` take the client's options."""
 
@@ -77,8 +84,11 @@ class ClientProtocol(msgspec.Struct, frozen=True):
 class Relay:
     """Serves the gateway's legs to clients. One timer checks all open responses."""
 
-    def __init__(self, gateway: Gateway, tasks: Tasks, *, keep_alive: float = 15.0) -> None:
+    def __init__(
+        self, gateway: Gateway, tasks: Tasks, *, keep_alive: float = 15.0, replicas: TurnForwarder | None = None
+    ) -> None:
         self._gateway = gateway
+        self._replicas = replicas
         self._tasks = tasks
         self._keep_alive = keep_alive
         self._open: set[_OpenResponse] = set()
@@ -97,6 +107,8 @@ class Relay:
 
         If the client disconnects, the leg ends at once.
         """
+        if self._replicas is not None and await self._replicas.forward_turn(exchange, request):
+            return
         writer = protocol.writer(options) if request.stream else None
         request, client = selecting(request, exchange), client_of(exchange, protocol.name, profile)
         response = self._begin(exchange, writer)
@@ -124,6 +136,8 @@ class Relay:
         profile: Profile,
     ) -> None:
         """Answer one HTTP request with the replies of several concurrent legs. If any leg fails, the request fails."""
+        if self._replicas is not None and await self._replicas.forward_turn(exchange, requests[0]):
+            return
         response = self._begin(exchange, None)
         client = client_of(exchange, protocol.name, profile)
         try:
@@ -343,7 +357,9 @@ class _OpenResponse:
             self._task.uncancel()
         if self._has_left:
             return
-        if self.writer is None or not self.begun:
+        if self.exchange.is_forwarded and not self.exchange.begun:
+            await self.exchange.respond(MISDIRECTED, b"{}", headers=(ELSEWHERE,))
+        elif self.writer is None or not self.begun:
             await fail(self.exchange, LegFailed(STOPPING), protocol.render_error)
         else:
             await self.break_off(self.writer.write(STOPPING), STOPPING, protocol)

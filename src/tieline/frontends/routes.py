@@ -7,7 +7,7 @@ from tieline.frontends.chat import ChatFrontend
 from tieline.frontends.editor import editor_routes
 from tieline.frontends.guard import Guard
 from tieline.frontends.http import BodyBudget, Endpoint
-from tieline.frontends.http_app import HttpApp, Observer, Route, Routes
+from tieline.frontends.http_app import ClusterState, HttpApp, Observer, Route, Routes
 from tieline.frontends.inbox import InboxFrontend
 from tieline.frontends.inbox import render_error as plain
 from tieline.frontends.messages import MessagesFrontend
@@ -15,7 +15,7 @@ from tieline.frontends.models import ModelsFrontend, is_anthropic
 from tieline.frontends.other_endpoints import ENDPOINTS, forwarding_endpoint
 from tieline.frontends.profiles import Profiles
 from tieline.frontends.relay import Relay
-from tieline.frontends.status import Hello, StatusFrontend, StopFrontend
+from tieline.frontends.status import READY, Hello, Readiness, StatusFrontend, StopFrontend
 from tieline.frontends.workspaces import WorkspacesFrontend
 from tieline.wire import anthropic, openai_chat
 
@@ -40,22 +40,26 @@ def build_http_app(
     page: Callable[[Endpoint], Routes] | None = None,
     workspaces: WorkspacesFrontend | None = None,
     stop: StopFrontend | None = None,
+    readiness: Callable[[], Readiness] = lambda: READY,
+    cluster: ClusterState | None = None,
 ) -> HttpApp:
     """Build the HTTP application.
 
-    `limit` is the maximum size of a request body in bytes. `page` is called with the default endpoint for `/` and
-    returns the routes of the web page, which take precedence over all other routes.
+    `limit` is the maximum size of a request body in bytes. `cluster` is the state of this replica in a cluster. `page`
+    is called with the default endpoint for `/` and returns the routes of the web page, which take precedence over all
+    other routes.
     """
     offers = {"workspaces": workspaces, "embed": page, "stop": stop is not None and stop.is_allowed}
     features = [name for name, offered in offers.items() if offered]
     chat = ChatFrontend(relay, profiles, gateway.conversations, guard, clock=clock)
     messages = MessagesFrontend(relay, profiles, gateway)
-    status = StatusFrontend(gateway, features, needs_key=guard.has_keys)
+    status = StatusFrontend(gateway, readiness, features, needs_key=guard.has_keys)
     openai, anthropic_ = openai_chat.render_error, anthropic.render_error
     front = Route(hello.serve, openai, keyed=False)
     health = Route(status.health, openai, keyed=False)
     identity = Route(status.identify, openai, keyed=False)
     alive = Route(status.health, openai, keyed=False, public=True)
+    ready = Route(status.ready, openai, keyed=False, public=True)
     models = ModelsFrontend(gateway, API_TYPES)
     routes = {
         "/v1/chat/completions": {"POST": Route(chat.complete, openai)},
@@ -70,14 +74,15 @@ def build_http_app(
         "/v1": {"GET": health, "HEAD": health},  # clients probe their base URL
         "/api/hello": {"GET": identity, "HEAD": identity},
         "/healthz": {"GET": alive, "HEAD": alive},
-        "/metrics": {"GET": Route(status.metrics, openai)},
+        "/readyz": {"GET": ready, "HEAD": ready},
+        "/metrics": {"GET": Route(status.metrics, openai, for_admin=True)},
         "/api/inbox": {"GET": Route(inbox.list, plain)},
         "/api/inbox/watch": {"GET": Route(inbox.watch, plain)},
         "/api/inbox/*": {"POST": Route(inbox.decide, plain)},
-        "/api/rules": {"GET": Route(inbox.rules, plain)},
-        "/api/rules/*": {"DELETE": Route(inbox.revoke, plain)},
+        "/api/rules": {"GET": Route(inbox.rules, plain, for_admin=True)},
+        "/api/rules/*": {"DELETE": Route(inbox.revoke, plain, for_admin=True)},
         **({} if workspaces is None else workspaces.routes()),
-        **({} if stop is None else {"/api/stop": {"POST": Route(stop.stop, plain)}}),
+        **({} if stop is None else {"/api/stop": {"POST": Route(stop.stop, plain, for_admin=True)}}),
     }
     return HttpApp(
         {**routes, **(page(hello.serve) if page is not None else {})},
@@ -86,6 +91,7 @@ def build_http_app(
         bodies=bodies,
         fallback=lambda exchange: anthropic_ if is_anthropic(exchange) else openai,
         workspaces=None if workspaces is None else workspaces.names,
+        cluster=cluster,
     )
 
 

@@ -1,6 +1,7 @@
-"""Status endpoints: `/`, `/healthz`, `/metrics`, and the paths that clients probe before they start."""
+"""Status endpoints: `/`, `/healthz`, `/readyz`, `/metrics`, and the paths that clients probe before they start."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -47,11 +48,31 @@ class StopFrontend:
         self._stop()
 
 
+class Readiness(NamedTuple):
+    """Whether a load balancer should send requests to this gateway, and why not, or what is wrong."""
+
+    is_draining: bool = False
+    """Whether the gateway is about to stop."""
+    has_database: bool = True
+    """Whether the database can be reached. Without it, the gateway still answers requests, so it stays ready."""
+
+
+READY = Readiness()
+
+
 class StatusFrontend:
     """Serves health checks and metrics. `features` names what this gateway offers to other programs."""
 
-    def __init__(self, gateway: Gateway, features: Sequence[str] = (), *, needs_key: bool = False) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        readiness: Callable[[], Readiness] = lambda: READY,
+        features: Sequence[str] = (),
+        *,
+        needs_key: bool = False,
+    ) -> None:
         self._gateway = gateway
+        self._readiness = readiness
         self._identity = {
             "status": "ok",
             "service": "tieline",
@@ -63,6 +84,16 @@ class StatusFrontend:
     async def health(self, exchange: Exchange) -> None:
         """Respond with status 200, which shows that the gateway is running."""
         await exchange.respond(200, b'{"status":"ok"}')
+
+    async def ready(self, exchange: Exchange) -> None:
+        """Respond with status 200 if a load balancer should send requests here, otherwise with 503."""
+        readiness = self._readiness()
+        if readiness.is_draining:
+            await exchange.respond(503, b'{"status":"draining"}')
+        elif readiness.has_database:
+            await exchange.respond(200, b'{"status":"ready"}')
+        else:
+            await exchange.respond(200, b'{"status":"degraded","database":"unavailable"}')
 
     async def identify(self, exchange: Exchange) -> None:
         """Respond with the name and version of the service, so that other programs can recognise the gateway."""

@@ -5,7 +5,7 @@
     PATCH  /api/workspaces/<name>  {"autonomy": "edits"}; without a name, the default workspace
     DELETE /api/workspaces/<name>  removes a registered workspace, and stops everything that runs in it
 
-A browser must send the page's token to change something. Named keys are not valid for these paths.
+A browser must send the page's token to change something. Keys other than admin keys are not valid for these paths.
 """
 
 from collections.abc import Collection
@@ -48,14 +48,14 @@ class WorkspacesFrontend:
 
     def routes(self) -> Routes:
         """Return the routes of the API."""
-        change = Route(self.change, render_error)
+        change = Route(self.change, render_error, for_admin=True)
         return {
             PATH: {
-                "GET": Route(self.list, render_error),
-                "POST": Route(self.register, render_error),
+                "GET": Route(self.list, render_error, for_admin=True),
+                "POST": Route(self.register, render_error, for_admin=True),
                 "PATCH": change,
             },
-            f"{PATH}/*": {"PATCH": change, "DELETE": Route(self.remove, render_error)},
+            f"{PATH}/*": {"PATCH": change, "DELETE": Route(self.remove, render_error, for_admin=True)},
         }
 
     async def list(self, exchange: Exchange) -> None:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from tieline.model.content import NO_META, File, Image, Meta, ToolCall, ToolResult, Value
-from tieline.model.events import Batch, Diff, Headers, Note, Plan
+from tieline.model.events import Batch, Diff, Headers, Note, Plan, Usage
 from tieline.model.inbox import Approval, ApprovalAnswer, PlanReview, Question, QuestionAnswer, ReviewAnswer
 from tieline.model.request import Effort, Request, ToolSpec
 
@@ -208,6 +208,10 @@ class ForwardedAnswer(Protocol):
     def headers(self) -> Headers:
         """The upstream's response headers that are passed on to the client."""
 
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens that the upstream reported, after the whole body was read; None if it reported none."""
+
     async def chunk(self) -> bytes:
         """Return the next chunk of the body; empty at the end. Raise GatewayError if the body breaks off."""
 
@@ -247,6 +251,28 @@ class Store(Protocol):
 
     async def aclose(self) -> None:
         """Wait until all documents are written."""
+
+
+class DocumentArchive(Protocol):
+    """A bounded, persistent collection of documents, each private to its owner."""
+
+    async def get(self, owner: str, document_id: str) -> bytes | None:
+        """Return a document; None if there is no document with this id and owner, or if it has expired."""
+
+    def touch(self, owner: str, document_id: str) -> bool:
+        """Mark a document as used. Return False if it is not stored, or if that is not known without waiting."""
+
+    async def holds(self, owner: str, document_ids: Collection[str]) -> bool:
+        """Return whether all these documents are stored. Mark them as used."""
+
+    def put(self, owner: str, document_id: str, data: bytes) -> bool:
+        """Store a document, replacing any earlier one with this id. Return False if it is too large."""
+
+    async def remove(self, owner: str, document_id: str) -> bool:
+        """Remove a document. Return False if there is none with this id and owner."""
+
+    async def aclose(self) -> None:
+        """Wait until all changes have been written to the store."""
 
 
 class Files(Protocol):

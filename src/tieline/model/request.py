@@ -124,6 +124,8 @@ class Request(Value):
     user: str | None = None
     cache_key: str | None = None
     session: str | None = None
+    owner: str = ""
+    """The name of the client's key. A backend must not continue the conversation of another owner."""
     mode: str | None = None
     """The mode in which the model works: chat, plan, agent, or a mode that a coding agent defines."""
     selection: Selection | None = None

@@ -2,28 +2,34 @@
 
 Every request that changes something needs the token from `/api/state`. Pages from other sites cannot read that token,
 so they cannot send such requests.
+
+In a cluster, a request about a session is forwarded to the replica that generates a message in it.
 """
 
 import asyncio
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from tieline.core.legs.access import ModelAccess
 from tieline.core.legs.gateway import Gateway
+from tieline.core.sessions.claims import SessionElsewhere
 from tieline.core.sessions.sessions import PageSessions, SentMessage
 from tieline.frontends.guard import Guard, PageToken
 from tieline.frontends.http import JSON, Exchange, address
+from tieline.frontends.inbox import OwnerForwarder
 from tieline.frontends.json_body import read_body
 from tieline.model.content import Image, Part, Text, Value
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.ports import Files, ModelInfo
 from tieline.model.request import Effort
+from tieline.model.session import Summary
 from tieline.tasks import Tasks
 from tieline.web.connect import connect_page
-from tieline.web.exchange import API_HEADERS, query, respond, rest_of_path
+from tieline.web.exchange import API_HEADERS, has_tools, is_admin, query, respond, rest_of_path
 from tieline.web.gateway_info import AccountLogin, GatewayInfo
 from tieline.web.setup_api import SetupApi, setup_json
 from tieline.web.stream import Stream, inbox_json
@@ -108,6 +114,7 @@ class PageApi:
         *,
         token: PageToken,
         traffic: TrafficSource | None = None,
+        replicas: OwnerForwarder | None = None,
     ) -> None:
         self._gateway = gateway
         self._traffic = traffic or RecordedTraffic(gateway.bus)
@@ -118,6 +125,7 @@ class PageApi:
         self._tasks = tasks
         self._info = info
         self._token = token
+        self._replicas = replicas
         self.setup = SetupApi(info, token)
         """Handles the requests that change the set-up of the gateway."""
         self._listing: asyncio.Task[Any] | None = None
@@ -134,7 +142,10 @@ class PageApi:
             return
         self._stream.attend()
         tools = self._tools(exchange)
-        models = await self._models(has_tools=tools["enabled"])
+        models = await self._models(exchange.access, has_tools=tools["enabled"])
+        examples: dict[str, Any] = {"folder": None, "items": []}
+        if has_tools(exchange):  # the tools of an example work in a folder with sample files
+            examples = {"folder": info.example_folder, "items": info.examples}
         sessions = (await self._sessions.summaries(exchange.visible))[:MAX_SESSIONS]
         await respond(
             exchange,
@@ -144,9 +155,10 @@ class PageApi:
                 "needs_key": False,
                 "models": models,
                 "default_model": info.default_model,
-                "backends": info.backends(),
+                "backends": info.backends() if is_admin(exchange) else [],
                 "tools": tools,
-                "examples": {"folder": info.example_folder, "items": info.examples},
+                "examples": examples,
+                "key": {"name": exchange.place.owner, "is_admin": is_admin(exchange)},
                 "inbox": inbox_json(self._gateway.inbox, exchange.visible),
                 "sessions": sessions,
                 "seq": self._stream.seq,
@@ -160,7 +172,7 @@ class PageApi:
         if not self._guard.has_keys:
             await respond(exchange, {})
             return
-        given = self._guard.pass_for(body.key.strip(), exchange)
+        given = await self._guard.pass_for(body.key.strip(), exchange)
         if given is None:
             await asyncio.sleep(WRONG_KEY_DELAY)
             raise GatewayError("unauthorized", "This key is not correct.", code="invalid_api_key")
@@ -196,7 +208,7 @@ class PageApi:
 
     async def files(self, exchange: Exchange) -> None:
         """Send the names of workspace files that match a query, so that the user can attach one."""
-        files = await self._files(exchange.workspace or "")
+        files = await self._files(exchange, exchange.workspace or "")
         words = query(exchange, "query")[:200]
         await respond(exchange, {"files": [] if files is None else await files.find(words)})
 
@@ -219,6 +231,8 @@ class PageApi:
         """Create a session and send its summary."""
         self._token.check(exchange)
         body = await read_body(exchange, _CreateSession)
+        if body.example and not has_tools(exchange):
+            raise GatewayError("forbidden", "Examples use tools, which this key may not use.")
         created = await self._sessions.create(
             body.model, body.mode, body.effort, example=body.example, place=exchange.place
         )
@@ -227,7 +241,10 @@ class PageApi:
     async def session(self, exchange: Exchange) -> None:
         """Send messages of a session: all of them, the latest ones, or those before a given message."""
         self._stream.attend()
-        view = await self._sessions.view(await self._session(exchange))
+        await self._serve_session(exchange, self._view)
+
+    async def _view(self, exchange: Exchange, session: str) -> dict[str, Any]:
+        view = await self._sessions.view(session)
         snapshot = self._stream.snapshot(view)
         turns = view.turns
         before = query(exchange, "before")
@@ -238,31 +255,33 @@ class PageApi:
         some = turns[max(0, len(turns) - most) :]
         messages = await self._renderer.turns(view.summary.id, some, view.running, snapshot.live)
         shown = {turn.id for turn in some}
-        await respond(
-            exchange,
-            {
-                "summary": view.summary,
-                "messages": messages,
-                "branches": {one: ids for one, ids in view.branches.items() if one in shown},
-                "more": len(some) < len(turns),
-                "seq": snapshot.seq,
-            },
-        )
+        return {
+            "summary": view.summary,
+            "messages": messages,
+            "branches": {one: ids for one, ids in view.branches.items() if one in shown},
+            "more": len(some) < len(turns),
+            "seq": snapshot.seq,
+        }
 
     async def change(self, exchange: Exchange) -> None:
         """Change the title, model, mode or effort of a session."""
         self._token.check(exchange)
+        await self._serve_session(exchange, self._change)
+
+    async def _change(self, exchange: Exchange, session: str) -> Summary:
         body = await read_body(exchange, _ChangeSession)
         given = {name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not UNSET}
-        await respond(exchange, await self._sessions.change(await self._session(exchange), **given))
+        return await self._sessions.change(session, **given)
 
     async def delete(self, exchange: Exchange) -> None:
         """Delete a session."""
         self._token.check(exchange)
-        session = await self._session(exchange)
+        await self._serve_session(exchange, self._delete)
+
+    async def _delete(self, _: Exchange, session: str) -> dict[str, Any]:
         await self._sessions.delete(session)
         await self._renderer.forget(session)
-        await respond(exchange, {})
+        return {}
 
     async def act(self, exchange: Exchange) -> None:
         """Perform an action on a session: send or edit a message, stop or retry an answer, or show another branch."""
@@ -277,13 +296,28 @@ class PageApi:
         }
         if verb not in verbs:
             raise GatewayError("not_found", f"Unknown action; the actions of a session are {', '.join(verbs)}.")
-        await respond(exchange, await verbs[verb](exchange, await self._session(exchange)))
+        await self._serve_session(exchange, verbs[verb])
 
-    async def _session(self, exchange: Exchange) -> str:
-        """Return the id of the session that the path names. Raise GatewayError if the client may not see it."""
+    async def _serve_session(self, exchange: Exchange, serve: Callable[[Exchange, str], Awaitable[Any]]) -> None:
+        """Respond with the result of `serve` for the session that the path names, on the replica that has the session.
+
+        Raise GatewayError if the client may not see the session.
+        """
         session = rest_of_path(exchange, "/api/sessions/").partition("/")[0]
         await self._sessions.summary(session, exchange.visible)
-        return session
+        if await self._forward(exchange, self._sessions.holder(session)):
+            return
+        try:
+            result = await serve(exchange, session)
+        except SessionElsewhere as elsewhere:
+            if not await self._forward(exchange, elsewhere.replica):
+                raise
+        else:
+            await respond(exchange, result)
+
+    async def _forward(self, exchange: Exchange, replica: str) -> bool:
+        """Forward a request to another replica, if one is given. Return False if the request has to be served here."""
+        return bool(replica) and self._replicas is not None and await self._replicas.forward_to_owner(exchange, replica)
 
     async def _send(self, exchange: Exchange, session: str) -> dict[str, Any]:
         body = await read_body(exchange, _SendMessage)
@@ -291,7 +325,7 @@ class PageApi:
         parts += [_picture(place, one) for place, one in enumerate(body.images)]
         if body.files:
             workspace = (await self._sessions.summary(session)).workspace
-            parts += await _attached(await self._files(workspace), body.files)
+            parts += await _attached(await self._files(exchange, workspace), body.files)
         return _sent(await self._sessions.send(session, parts, body.parent))
 
     async def _stop(self, _: Exchange, session: str) -> dict[str, Any]:
@@ -324,7 +358,7 @@ class PageApi:
 
     def _tools(self, exchange: Exchange) -> dict[str, Any]:
         """Return what the page shows about the gateway's own tools in the workspace that a request names."""
-        if self._info.workspaces is None:
+        if self._info.workspaces is None or not has_tools(exchange):
             return {"enabled": False, "workspace": None, "yolo": False, "autonomy": "ask"}
         found = self._info.workspaces.info(exchange.workspace or "")
         return {
@@ -334,11 +368,13 @@ class PageApi:
             "autonomy": found.autonomy,
         }
 
-    async def _files(self, workspace: str) -> Files | None:
-        return None if self._info.workspaces is None else await self._info.workspaces.files(workspace)
+    async def _files(self, exchange: Exchange, workspace: str) -> Files | None:
+        if self._info.workspaces is None or not has_tools(exchange):
+            return None
+        return await self._info.workspaces.files(workspace)
 
-    async def _models(self, *, has_tools: bool) -> list[dict[str, Any]]:
-        """Return all models as JSON."""
+    async def _models(self, access: ModelAccess | None, *, has_tools: bool) -> list[dict[str, Any]]:
+        """Return all models that may be used, as JSON."""
         info = self._info
         return [
             {
@@ -351,6 +387,7 @@ class PageApi:
                 "context": model.context,
             }
             for name, model in (await self._listed_models()).items()
+            if access is None or access.allows(name, model.owner, model.id)
         ]
 
 

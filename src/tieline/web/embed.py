@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tieline.frontends.guard import Guard, PageToken
 from tieline.frontends.http import Exchange
 from tieline.frontends.json_body import read_body
+from tieline.frontends.keys import NamedKey
 from tieline.model.content import Value
 from tieline.model.errors import BadRequest
 from tieline.web.exchange import respond, rest_of_path
@@ -47,6 +48,8 @@ class _Ticket(NamedTuple):
 
     ancestors: tuple[str, ...]
     workspace: str
+    key: NamedKey | None
+    """The key of the client that asked for the token; None if the gateway has no keys."""
     until: float
 
 
@@ -83,7 +86,7 @@ class EmbedPage:
         workspace = body.workspace if body.workspace is not None else exchange.workspace or ""
         self._check(workspace)
         token = self._mint()
-        self._tickets[token] = _Ticket(body.ancestors, workspace, self._clock() + LIFETIME)
+        self._tickets[token] = _Ticket(body.ancestors, workspace, exchange.client_key, self._clock() + LIFETIME)
         while len(self._tickets) > MAX_TOKENS:
             del self._tickets[next(iter(self._tickets))]
         await respond(exchange, {"path": f"/embed/{token}", "expires_in": LIFETIME})
@@ -96,8 +99,8 @@ class EmbedPage:
             await exchange.respond(403, EXPIRED, HTML, headers)
             return
         attributes = {"data-embed": ticket.ancestors[0], "data-workspace": ticket.workspace}
-        if (given := self._guard.new_pass(exchange)) is not None:
-            attributes["data-pass"] = given
+        if ticket.key is not None:
+            attributes["data-pass"] = self._guard.new_pass(exchange, ticket.key)
         added = "".join(f' {name}="{escape(value)}"' for name, value in attributes.items())
         data = self._page.replace(b"<html", b"<html" + added.encode(), 1)
         own_policy = (b"content-security-policy", policy(" ".join(ticket.ancestors)).encode())

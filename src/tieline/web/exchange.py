@@ -27,3 +27,13 @@ def query(exchange: Exchange, name: str) -> str:
     """Return a query parameter, or an empty string if it is not given."""
     given: bytes = exchange.scope["query_string"]
     return parse_qs(given.decode("latin-1"), errors="replace").get(name, [""])[-1]
+
+
+def is_admin(exchange: Exchange) -> bool:
+    """Return whether the client may change the set-up of the gateway. Without keys, every client may."""
+    return exchange.client_key is None or exchange.client_key.is_admin
+
+
+def has_tools(exchange: Exchange) -> bool:
+    """Return whether the client may use the gateway's own tools and see their workspace."""
+    return is_admin(exchange) or (exchange.client_key is not None and exchange.client_key.tools)

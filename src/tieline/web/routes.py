@@ -35,8 +35,8 @@ class OpenPage(Protocol):
 def page_routes(opened: Callable[[], Awaitable[OpenPage]], hello: Endpoint) -> Routes:
     """Return the routes of the web page. `opened` returns the page, which it creates on the first request.
 
-    If the gateway has a key, all routes need it except the static files, `/api/state` and `/api/login`. `hello` answers
-    requests for `/` from clients that are not browsers.
+    If the gateway has a key, all routes need it except the static files, `/api/state` and `/api/login`. Those that
+    change the set-up need an admin key. `hello` answers requests for `/` from clients that are not browsers.
     """
 
     def late(find: Callable[[OpenPage], Endpoint]) -> Endpoint:
@@ -47,6 +47,9 @@ def page_routes(opened: Callable[[], Awaitable[OpenPage]], hello: Endpoint) -> R
 
     def route(find: Callable[[OpenPage], Endpoint], *, keyed: bool = True) -> Route:
         return Route(late(find), render_error, keyed=keyed)
+
+    def admin(find: Callable[[OpenPage], Endpoint]) -> Route:
+        return Route(late(find), render_error, for_admin=True)
 
     def file(name: str) -> Endpoint:
         return late(lambda page: page.files[name].serve)
@@ -61,7 +64,7 @@ def page_routes(opened: Callable[[], Awaitable[OpenPage]], hello: Endpoint) -> R
         **{path: {"GET": one, "HEAD": one} for path, one in reading.items()},
         "/api/state": {"GET": route(lambda page: page.api.state, keyed=False)},
         "/api/login": {"POST": route(lambda page: page.api.login, keyed=False)},
-        "/api/embed": {"POST": route(lambda page: page.embed.issue)},
+        "/api/embed": {"POST": admin(lambda page: page.embed.issue)},
         "/embed/*": {"GET": Route(late(lambda page: page.embed.serve), render_error, keyed=False, framed=True)},
         "/api/stream": {"GET": route(lambda page: page.stream.serve)},
         "/api/files": {"GET": route(lambda page: page.api.files)},
@@ -74,21 +77,21 @@ def page_routes(opened: Callable[[], Awaitable[OpenPage]], hello: Endpoint) -> R
         },
         "/api/traffic": {"GET": route(lambda page: page.api.traffic)},
         "/api/traffic/*": {"GET": route(lambda page: page.api.leg)},
-        "/api/connect": {"GET": route(lambda page: page.api.connect)},
+        "/api/connect": {"GET": admin(lambda page: page.api.connect)},
         "/api/connect/cursor": {
-            "POST": route(lambda page: page.api.begin_login),
-            "DELETE": route(lambda page: page.api.cancel_login),
+            "POST": admin(lambda page: page.api.begin_login),
+            "DELETE": admin(lambda page: page.api.cancel_login),
         },
-        "/api/upstreams": {"POST": route(lambda page: page.api.setup.add)},
+        "/api/upstreams": {"POST": admin(lambda page: page.api.setup.add)},
         "/api/upstreams/*": {
-            "POST": route(lambda page: page.api.setup.act),
-            "DELETE": route(lambda page: page.api.setup.remove),
+            "POST": admin(lambda page: page.api.setup.act),
+            "DELETE": admin(lambda page: page.api.setup.remove),
         },
-        "/api/upstream-test": {"POST": route(lambda page: page.api.setup.test)},
+        "/api/upstream-test": {"POST": admin(lambda page: page.api.setup.test)},
         "/api/agents/install": {
-            "GET": route(lambda page: page.api.setup.installation),
-            "POST": route(lambda page: page.api.setup.install),
-            "DELETE": route(lambda page: page.api.setup.cancel_install),
+            "GET": admin(lambda page: page.api.setup.installation),
+            "POST": admin(lambda page: page.api.setup.install),
+            "DELETE": admin(lambda page: page.api.setup.cancel_install),
         },
     }
 

@@ -164,6 +164,8 @@ class Stream:
     async def _write_messages(self, exchange: Exchange, reader: "_PageReader") -> None:
         while not reader.has_left:
             data, reader.seq = self._ring.after(reader.seq, reader.scope)
+            if exchange.is_still_valid is not None and not exchange.is_still_valid():
+                return  # the key was revoked
             if data:
                 await _write(exchange, data)
                 continue

@@ -1,6 +1,6 @@
 """Checks whether coding agents are available, and builds their backend. The backend's code is imported on first use."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from tieline.app.build.status import BackendStatus
 from tieline.app.build.storage import Storage
 from tieline.app.build.workspaces import WorkspaceRegistry
 from tieline.app.config import AcpSettings, Config, ConfigError
+from tieline.app.ids import Ids
 from tieline.app.lazy import LazyImport
 from tieline.app.lazy_backend import LazyBackend, LazyObject
 from tieline.backends.acp.catalogue import NAME, find, installed
@@ -33,7 +34,7 @@ MOST_SHOWN = 6
 def acp_backend(
     config: Config,
     env: Mapping[str, str],
-    new_leg_id: Callable[[], str],
+    ids: Ids,
     *,
     audit: AuditLog,
     storage: Storage,
@@ -55,7 +56,7 @@ def acp_backend(
         make_acp_backend,
         config,
         env,
-        new_leg_id,
+        ids,
         agents=agents,
         which=which,
         folder=folder,

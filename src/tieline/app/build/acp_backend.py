@@ -4,16 +4,16 @@ import platform
 import secrets
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from tieline import __version__
 from tieline.app.agent_rules import AgentRules
 from tieline.app.audit import AuditLog
-from tieline.app.build.ids import new_call_id
 from tieline.app.build.storage import Storage
 from tieline.app.build.tools import command_environment, protecting_rules
 from tieline.app.build.workspaces import ServedWorkspace, WorkspaceRegistry
 from tieline.app.config import Config, McpSettings, key_variables
+from tieline.app.ids import Ids
 from tieline.app.local_host import AgentFiles, AgentTerminals
 from tieline.app.workspace_host import WorkspaceAgentFiles, WorkspaceRules, WorkspaceTerminals
 from tieline.backends.acp.backend import AcpBackend
@@ -33,7 +33,7 @@ from tieline.tools.workspace import CAN_CONFINE, Workspace
 def make_acp_backend(
     config: Config,
     env: Mapping[str, str],
-    new_leg_id: Callable[[], str],
+    ids: Ids,
     *,
     agents: Mapping[str, AgentSpec],
     which: Which,
@@ -73,8 +73,8 @@ def make_acp_backend(
             workspaces=hosts.find if hosts is not None else no_workspaces,
         ),
         which=which,
-        mint_call=new_call_id,
-        mint_leg=new_leg_id,
+        mint_call=ids.call,
+        mint_leg=ids.leg,
         bridge=_bridge() if settings.client_tools else None,
         storage=_keeping(storage) if settings.keep_sessions else None,
     )

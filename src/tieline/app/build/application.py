@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 from tieline.app.audit import AuditLog, open_audit_log
 from tieline.app.build.acp import tools_for_agents
 from tieline.app.build.backends import Backends, build_backends
-from tieline.app.build.ids import leg_ids
 from tieline.app.build.keys import client_keys, named_keys
 from tieline.app.build.model_families import FAMILIES
 from tieline.app.build.model_routes import ModelRoutes
 from tieline.app.build.page_context import PageContext
-from tieline.app.build.responses import build_archives, new_object_id
+from tieline.app.build.responses import build_archives
 from tieline.app.build.startup_text import NEEDS_KEY, StartupText
 from tieline.app.build.status import BackendStatus
 from tieline.app.build.storage import Storage
 from tieline.app.build.upstreams import upstream_backend
 from tieline.app.build.workspaces import WorkspaceRegistry
 from tieline.app.config import ClientSettings, Config, UpstreamSettings
+from tieline.app.ids import Ids
 from tieline.app.lazy import LazyImport
 from tieline.app.lazy_backend import LazyBackend, LazyObject
 from tieline.core.inbox.inbox import Inbox
@@ -33,6 +33,7 @@ from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.model_facts import FactTable, ModelDescriptions
 from tieline.core.legs.routing import Router
 from tieline.core.repair.repairs import DEFAULT
+from tieline.core.usage.meter import Meter
 from tieline.core.watch.bus import Bus, ModelsChanged
 from tieline.core.watch.secrets import Secrets
 from tieline.frontends.guard import Guard, PageToken
@@ -45,7 +46,7 @@ from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import Relay
 from tieline.frontends.responses.routes import ResponseArchives, responses_routes
 from tieline.frontends.routes import build_http_app, build_tunnel_app
-from tieline.frontends.status import Hello, StopFrontend
+from tieline.frontends.status import Hello, Readiness, StopFrontend
 from tieline.frontends.workspaces import WorkspacesFrontend
 from tieline.model.ports import Backend, Store
 from tieline.model.scope import Scope
@@ -57,15 +58,20 @@ from tieline.web.routes import page_routes
 from tieline.wire.shared.conversations import ConversationCache, conversation_cache
 
 if TYPE_CHECKING:
+    from tieline.app.build.cluster import build_cluster
     from tieline.app.build.page import Page, build_page
     from tieline.app.build.shared_records import audit_copy, retained_traffic
     from tieline.app.build.tools import build_tools
+    from tieline.app.build.usage import UsageParts, build_usage
+    from tieline.app.cluster.cluster import Cluster
     from tieline.tools.guarded_tools import GuardedTools
 else:
     audit_copy = LazyImport("tieline.app.build.shared_records", "audit_copy")
     retained_traffic = LazyImport("tieline.app.build.shared_records", "retained_traffic")
+    build_cluster = LazyImport("tieline.app.build.cluster", "build_cluster")
     build_page = LazyImport("tieline.app.build.page", "build_page")
     build_tools = LazyImport("tieline.app.build.tools", "build_tools")
+    build_usage = LazyImport("tieline.app.build.usage", "build_usage")
 
 MIB = 1024 * 1024
 EDITOR_NAME = "cursor"
@@ -108,6 +114,8 @@ class App:
     startup: StartupText
     storage: Storage
     """The gateway's database."""
+    usage: "UsageParts | None" = None
+    """Measures and limits usage; None if there are no keys, and usage is not recorded."""
     tools: "GuardedTools | None" = None
     """The gateway's own tools, if they are enabled."""
     lazy_page: "LazyObject[Page] | None" = None
@@ -116,19 +124,31 @@ class App:
     tunnel: HttpApp | None = None
     """The application for the listener behind a tunnel, if there is one."""
     workspaces: WorkspaceRegistry | None = None
+    cluster: "Cluster | None" = None
+    """This replica's part in a cluster, if there is one."""
 
     @property
     def page(self) -> "Page | None":
         """The web page, built on first access; None if it is disabled."""
         return self.lazy_page.now() if self.lazy_page is not None else None
 
+    async def start(self) -> None:
+        """Read what must be known before the first request is served. Do not wait for long."""
+        self.storage.start()
+        if self.usage is not None:
+            await self.usage.start()
+
     async def aclose(self) -> None:
         """Stop background tasks and close every connection."""
+        if self.cluster is not None:
+            await self.cluster.aclose()
         if self.lazy_page is not None and self.lazy_page.made is not None:
             await self.lazy_page.made.aclose()
         await self.gateway.aclose()
         await self.tasks.aclose()
         await self.archives.aclose()
+        if self.usage is not None:
+            await self.usage.aclose()
         if self.store.made is not None:
             await self.store.made.aclose()
         for backend in self.backends.values():
@@ -157,13 +177,13 @@ def build(
     audit = open_audit_log(env, audit_copy(storage) if storage.is_shared else None)
     proxies = Proxies.from_env(env)
     client = HttpClient(proxies=proxies)
-    new_leg_id = leg_ids()
+    ids = Ids()
 
     tools, tools_status = build_tools(config.tools, env, audit, storage) if config.tools.enabled else (None, None)
     agent_tools = tools_for_agents(config, env, audit, tools, storage)
     workspaces = WorkspaceRegistry(config, env, audit, tools, storage)
     conversations = conversation_cache()
-    make_upstream = partial(upstream_backend, client=client, new_leg_id=new_leg_id, conversations=conversations)
+    make_upstream = partial(upstream_backend, client=client, new_leg_id=ids.leg, conversations=conversations)
     backends = build_backends(
         config,
         env,
@@ -173,7 +193,7 @@ def build(
         audit=audit,
         storage=storage,
         agent_tools=agent_tools,
-        new_leg_id=new_leg_id,
+        ids=ids,
         cursor_token=cursor_token,
         workspaces=workspaces,
     )
@@ -182,14 +202,28 @@ def build(
 
     own_keys = client_keys(config, env)
     named = named_keys(config, env, own_keys)
+    usage: UsageParts | None = None
+    if own_keys or config.usage.enabled:
+        usage = build_usage(config, env, storage, tasks, own_keys, named, backends.upstreams.keys())
     every_key = named if tunnel is None else (*named, tunnel.key)
     known_secrets = Secrets([*backends.secrets, *storage.secrets, *own_keys, *(key.value for key in every_key)])
     routes = ModelRoutes(config, backends)
-    gateway = _gateway(config, routes.router, backends, tasks, audit, tools, known_secrets, conversations, workspaces)
+    meter = None if usage is None else usage.meter
+    gateway = _gateway(
+        config, routes.router, backends, tasks, audit, tools, known_secrets, conversations, workspaces, meter, ids
+    )
+    if usage is not None:
+        gateway.metrics.sources.append(usage.metric_lines)
 
     traffic = retained_traffic(storage, gateway.bus, tasks) if storage.is_shared and config.web.enabled else None
-    guard = _guard(config, own_keys, named)
-    page_token = PageToken(secrets.token_urlsafe(24))
+    guard = _guard(config, own_keys, named, usage)
+    cluster = (
+        build_cluster(config, env, ids.tag, gateway, routes.router, storage, known_secrets, tasks)
+        if config.cluster.listen is not None
+        else None
+    )
+    replicas = None if cluster is None else cluster.replicas
+    page_token = PageToken(secrets.token_urlsafe(24) if cluster is None else cluster.page_token)
     context = PageContext(
         config,
         env,
@@ -198,7 +232,7 @@ def build(
         tasks,
         backends,
         proxies,
-        new_leg_id,
+        ids,
         page_token,
         audit,
         routes,
@@ -208,12 +242,15 @@ def build(
         storage,
         traffic=traffic,
         is_simulated=cursor_token is not None,
+        cluster=cluster,
     )
     page = LazyObject(build_page, context) if config.web.enabled else None
     profiles = _profiles(config, env, has_named_keys=bool(named))
+    if usage is not None and usage.stored is not None:
+        usage.stored.on_change.append(profiles.distinguish)
     archives, store = build_archives(config.responses, storage, tasks)
     startup = StartupText(config, backends.statuses, backends.upstreams, routes.aliases, guard.has_keys, source)
-    relay = Relay(gateway, tasks, keep_alive=config.server.keep_alive)
+    relay = Relay(gateway, tasks, keep_alive=config.server.keep_alive, replicas=replicas)
     bodies = BodyBudget(trim=trim)
     asgi = build_http_app(
         gateway,
@@ -227,6 +264,7 @@ def build(
             has_file=tools.has_file if tools is not None else None,
             workspaces=workspaces,
             keep_alive=config.server.keep_alive,
+            replicas=replicas,
         ),
         guard=guard,
         clock=time.time,
@@ -238,8 +276,9 @@ def build(
             guard,
             tasks,
             clock=time.time,
-            mint=new_object_id,
+            mint=ids.document,
             keep_alive=config.server.keep_alive,
+            replicas=replicas,
         ),
         limit=config.server.max_body_mib * MIB,
         bodies=bodies,
@@ -247,6 +286,8 @@ def build(
         page=partial(page_routes, page.get) if page is not None else None,
         workspaces=WorkspacesFrontend(workspaces, page_token),
         stop=StopFrontend(page_token, stop),
+        readiness=lambda: Readiness(replicas is not None and replicas.is_draining, storage.is_available),
+        cluster=replicas,
     )
     workspaces.on_change(partial(gateway.bus.publish, ModelsChanged()))
     workspaces.on_remove(partial(_leave_workspace, asgi, gateway, backends, page))
@@ -262,11 +303,13 @@ def build(
         store,
         startup,
         storage,
+        usage,
         tools,
         page,
         guard.warnings(),
         None if tunnel is None else _tunnel_app(config, env, tunnel, gateway, relay, bodies),
         workspaces,
+        None if cluster is None else cluster.complete(asgi),
     )
 
 
@@ -309,10 +352,10 @@ def _gateway(
     known_secrets: Secrets,
     conversations: ConversationCache,
     workspaces: WorkspaceRegistry,
+    meter: Meter | None,
+    ids: Ids,
 ) -> Gateway:
-    inbox = Inbox(
-        mint=partial(secrets.token_hex, 6), clock=time.time, audit=audit.write_entry, timeout=config.inbox.timeout
-    )
+    inbox = Inbox(mint=ids.inbox_item, clock=time.time, audit=audit.write_entry, timeout=config.inbox.timeout)
     bus = Bus(
         clock=time.time,
         mint=lambda: f"req_{secrets.token_hex(10)}",
@@ -339,16 +382,19 @@ def _gateway(
         bus=bus,
         conversations=conversations,
         descriptions=descriptions,
+        meter=meter,
     )
 
 
-def _guard(config: Config, own_keys: Sequence[str], named: Sequence[NamedKey]) -> Guard:
+def _guard(config: Config, own_keys: Sequence[str], named: Sequence[NamedKey], usage: "UsageParts | None") -> Guard:
     owner_of, users = socket_owner.owner_lookup() or (None, ())
     return Guard(
         hosts=(config.server.host, *config.server.hosts),
         origins=config.server.origins,
         keys=own_keys,
         named=named,
+        stored=None if usage is None else usage.stored,
+        accounts=None if usage is None else usage.accounts,
         keyless=Keyless(
             key_name=config.server.key_env,
             is_published=bool(config.server.hosts),

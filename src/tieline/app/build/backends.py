@@ -1,7 +1,7 @@
 """Builds all backends: the demo model, configured upstreams, the Cursor account and coding agents."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,10 @@ from tieline.app.build.status import BackendStatus
 from tieline.app.build.storage import Storage
 from tieline.app.build.upstreams import ADDED_KEY, MakeUpstream, added_status, upstream_key
 from tieline.app.build.workspaces import WorkspaceRegistry
+from tieline.app.cluster.remote_agents import RemoteAgents
 from tieline.app.config import Config, UpstreamSettings
 from tieline.app.config_file import upstream_mistakes
+from tieline.app.ids import Ids
 from tieline.app.lazy import LazyImport
 from tieline.app.lazy_backend import LazyBackend, LazyObject
 from tieline.core.watch.secrets import secret_values
@@ -70,7 +72,7 @@ def build_backends(
     audit: AuditLog,
     storage: Storage,
     agent_tools: "GuardedTools | None",
-    new_leg_id: Callable[[], str],
+    ids: Ids,
     cursor_token: str | None = None,
     workspaces: WorkspaceRegistry | None = None,
 ) -> Backends:
@@ -90,19 +92,21 @@ def build_backends(
         backends.secrets.extend(secret_values(settings.headers))
     _put_added(backends, load_now(env), make_upstream)
     park_for = config.parking.deadline
-    if cursor := cursor_backend(config.cursor, env, proxies, new_leg_id, cursor_token, park_for=park_for):
+    if cursor := cursor_backend(config.cursor, env, proxies, ids, cursor_token, park_for=park_for):
         backends.put("cursor", *cursor)
-    acp = acp_backend(
+    if config.acp.enabled and config.cluster.listen is not None and not config.cluster.agents:
+        status = BackendStatus("acp", True, "on the replica that has the workspace")
+        backends.put("acp", RemoteAgents(), status)
+    elif acp := acp_backend(
         config,
         env,
-        new_leg_id,
+        ids,
         audit=audit,
         storage=storage,
         tools=agent_tools,
         tasks=tasks,
         workspaces=workspaces,
-    )
-    if acp is not None:
+    ):
         backends.put("acp", *acp)
     for agent in config.acp.agents.values():
         backends.secrets.extend(secret_values(agent.env))

@@ -1,12 +1,13 @@
 """Checks whether the Cursor backend is available, and builds it. The backend's code is imported on first use."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tieline.app.build.keys import cursor_key
 from tieline.app.build.status import BackendStatus
 from tieline.app.config import CursorSettings
 from tieline.app.folders import user_folder
+from tieline.app.ids import Ids
 from tieline.app.lazy import LazyImport
 from tieline.app.lazy_backend import LazyBackend, LazyObject
 from tieline.backends.cursor.login_store import LoginStore
@@ -26,7 +27,7 @@ def cursor_backend(
     settings: CursorSettings,
     env: Mapping[str, str],
     proxies: Proxies,
-    new_leg_id: Callable[[], str],
+    ids: Ids,
     token: str | None = None,
     *,
     park_for: float = 900.0,
@@ -43,7 +44,7 @@ def cursor_backend(
         return None
     models = [ModelInfo(id=model, tools=True) for model in settings.models]
     backend: LazyObject[Backend] = LazyObject(
-        make_cursor_backend, settings, env, proxies, new_leg_id, park_for=park_for, token=token, key=key
+        make_cursor_backend, settings, env, proxies, ids, park_for=park_for, token=token, key=key
     )
     listed = (lambda: models) if models else None
     return LazyBackend("cursor", backend, reads_options=True, obeys_limits=False, models=listed), status

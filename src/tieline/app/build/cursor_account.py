@@ -10,10 +10,10 @@ import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tieline.app.build.ids import new_call_id
 from tieline.app.build.keys import cursor_key
 from tieline.app.config import CursorSettings
 from tieline.app.folders import user_folder
+from tieline.app.ids import Ids
 from tieline.backends.cursor import login_commands
 from tieline.backends.cursor.account import Account
 from tieline.backends.cursor.backend import CursorBackend, CursorOptions
@@ -51,7 +51,7 @@ def make_cursor_backend(
     settings: CursorSettings,
     env: Mapping[str, str],
     proxies: Proxies,
-    new_leg_id: Callable[[], str],
+    ids: Ids,
     *,
     park_for: float,
     token: str | None = None,
@@ -64,9 +64,9 @@ def make_cursor_backend(
         cursor_account(settings, env, http, token=token, key=key),
         http,
         Http2Client(proxies=proxies),
-        mint_call=new_call_id,
+        mint_call=ids.call,
         mint_id=lambda: str(uuid.uuid4()),
-        mint_leg=new_leg_id,
+        mint_leg=ids.leg,
         clock=time.monotonic,
     )
 

@@ -105,7 +105,7 @@ class CursorLogin:
             context.config.cursor,
             context.env,
             context.proxies,
-            context.new_leg_id,
+            context.ids,
             park_for=context.config.parking.deadline,
         )
         if made is None:

@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tieline.app.config import Config, ConfigError, CursorSettings
-from tieline.core.legs.access import ModelAccess
+from tieline.app.keys.rules import named_key
 from tieline.frontends.guard import is_loopback
-from tieline.frontends.keys import MODEL_PATHS, NamedKey
+from tieline.frontends.keys import NamedKey
 from tieline.net.private_files import read_file
 
-AGENTS = "acp"
-"""The name of the backend for coding agents."""
 KEY_LIMIT = 64 << 10
 """Maximum size of a key file, in bytes."""
 
@@ -68,27 +66,8 @@ def named_keys(config: Config, env: Mapping[str, str], own: Sequence[str]) -> tu
             raise ConfigError(f"`keys.{name}.key_env` is {settings.key_env}, but this variable is not set")
         if value in own or any(value == other.value for other in found):
             raise ConfigError(f"`keys.{name}` is the same key as another one: give each client its own")
-        found.append(
-            NamedKey(
-                name,
-                value,
-                tools=settings.tools,
-                access=model_access(settings.models, agents=settings.agents),
-                paths=settings.paths or MODEL_PATHS,
-                requests_per_minute=settings.requests_per_minute,
-            )
-        )
+        found.append(named_key(name, settings, value))
     return tuple(found)
-
-
-def model_access(patterns: Sequence[str], *, agents: bool) -> ModelAccess | None:
-    """Return the models that a key may use: those that match `patterns`, and agents only if `agents` is true.
-
-    Return None if the key may use all models.
-    """
-    if not patterns and agents:
-        return None
-    return ModelAccess(tuple(patterns), () if agents else (AGENTS,))
 
 
 def check_key(key: str, place: str) -> str:

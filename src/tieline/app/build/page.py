@@ -20,7 +20,10 @@ from tieline.app.build.upstream_setup import AddedUpstreams
 from tieline.app.config import AcpSettings
 from tieline.app.lazy_backend import LazyBackend
 from tieline.backends.acp.catalogue import find, install_line
+from tieline.core.legs.access import NO_RIGHTS, Rights
 from tieline.core.sessions.sessions import PageSessions, no_examples
+from tieline.frontends.guard import Guard
+from tieline.frontends.keys import OWN_KEY
 from tieline.model.ports import Backend, Store
 from tieline.tools.guarded_tools import MODES
 from tieline.web.api import PageApi
@@ -58,6 +61,7 @@ class Page:
 def build_page(context: PageContext) -> Page:
     """Build the web page."""
     gateway, tasks, guard = context.gateway, context.tasks, context.guard
+    cluster = context.cluster
     store = context.storage.store()
     examples = ExampleTools(context.env, context.audit) if context.config.demo else None
     sessions = PageSessions(
@@ -68,6 +72,8 @@ def build_page(context: PageContext) -> Page:
         mint=lambda: secrets.token_urlsafe(9),
         clock=time.time,
         examples=examples.open if examples is not None else no_examples,
+        claims=None if cluster is None else cluster.claims,
+        rights=partial(_rights, guard),
     )
     renderings = TurnRenderer(store)
     keep_alive = context.config.server.keep_alive
@@ -76,7 +82,16 @@ def build_page(context: PageContext) -> Page:
     installer = PageInstaller(context) if context.config.web.setup and context.config.acp.enabled else None
     facts = _facts(context, login, installer, examples)
     api = PageApi(
-        gateway, sessions, stream, renderings, guard, tasks, facts, token=context.token, traffic=context.traffic
+        gateway,
+        sessions,
+        stream,
+        renderings,
+        guard,
+        tasks,
+        facts,
+        token=context.token,
+        traffic=context.traffic,
+        replicas=None if cluster is None else cluster.replicas,
     )
     files = static_files()
     embed = EmbedPage(
@@ -88,6 +103,14 @@ def build_page(context: PageContext) -> Page:
         clock=time.monotonic,
     )
     return Page(api, files, sessions, stream, embed, store, login, installer)
+
+
+def _rights(guard: Guard, owner: str) -> Rights:
+    """Return what the key with this name may use in sessions of the page."""
+    key = guard.key_named(owner) if owner else OWN_KEY
+    if key is None:
+        return NO_RIGHTS
+    return Rights(key.access, tools=key.is_admin or key.tools)
 
 
 def _facts(

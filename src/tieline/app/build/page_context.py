@@ -1,6 +1,6 @@
 """The settings and objects that the web page needs from the rest of the program."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from tieline.app.build.storage import Storage
 from tieline.app.build.upstreams import MakeUpstream
 from tieline.app.build.workspaces import WorkspaceRegistry
 from tieline.app.config import Config
+from tieline.app.ids import Ids
 from tieline.core.legs.gateway import Gateway
 from tieline.core.watch.secrets import Secrets
 from tieline.frontends.guard import Guard, PageToken
@@ -18,6 +19,7 @@ from tieline.net.client.http import Proxies
 from tieline.tasks import Tasks
 
 if TYPE_CHECKING:
+    from tieline.app.build.cluster import ClusterParts
     from tieline.app.retained_traffic import RetainedTraffic
 
 
@@ -32,7 +34,7 @@ class PageContext:
     tasks: Tasks
     backends: Backends
     proxies: Proxies
-    new_leg_id: Callable[[], str]
+    ids: Ids
     token: PageToken
     audit: AuditLog
     routes: ModelRoutes
@@ -45,3 +47,5 @@ class PageContext:
     """The traffic of all replicas, if they share a database."""
     is_simulated: bool = False
     """Whether the Cursor backend talks to the simulator."""
+    cluster: "ClusterParts | None" = None
+    """What this replica shares with the others of a cluster, if there is one."""

@@ -1,15 +1,21 @@
 """Builds the archives of the Responses API, which hold responses and conversations."""
 
-import secrets
 import time
+from typing import TYPE_CHECKING
 
 from tieline.app.build.storage import Storage
 from tieline.app.config import ResponsesSettings
+from tieline.app.lazy import LazyImport
 from tieline.app.lazy_backend import LazyObject
 from tieline.core.archive.archive import DAY, MIB, Archive, ArchiveLimits
 from tieline.frontends.responses.routes import ResponseArchives
-from tieline.model.ports import Store
+from tieline.model.ports import DocumentArchive, Store
 from tieline.tasks import Tasks
+
+if TYPE_CHECKING:
+    from tieline.app.database.shared_archive import SharedArchive
+else:
+    SharedArchive = LazyImport("tieline.app.database.shared_archive", "SharedArchive")
 
 FOLDER = "responses"
 MAX_ITEM_MIB = 32
@@ -27,15 +33,16 @@ def build_archives(
     max_mib = settings.max_mib if is_kept else min(settings.max_mib, MAX_MEMORY_MIB)
     age, total = settings.keep_days * DAY, max_mib * MIB
     limits = ArchiveLimits(total=total, each=min(total, 32 * MIB), age=age)
+
+    def archive(shelf: str, limits: ArchiveLimits) -> DocumentArchive:
+        if is_kept and storage.is_shared:
+            return SharedArchive(storage.database.now(), shelf, tasks, time.time, limits)
+        return Archive(store.get, shelf, tasks, time.time, limits)
+
     archives = ResponseArchives(
-        Archive(store.get, "responses", tasks, time.time, limits),
-        Archive(store.get, "items", tasks, time.time, limits._replace(total=MAX_ITEM_MIB * MIB)),
-        Archive(store.get, "conversations", tasks, time.time, limits),
+        archive("responses", limits),
+        archive("items", limits._replace(total=MAX_ITEM_MIB * MIB)),
+        archive("conversations", limits),
         is_storing=settings.store,
     )
     return archives, store
-
-
-def new_object_id(prefix: str) -> str:
-    """Return a random id such as `resp_…`."""
-    return f"{prefix}_{secrets.token_hex(20)}"

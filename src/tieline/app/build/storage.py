@@ -96,6 +96,11 @@ class Storage:
         """Whether documents survive a restart."""
         return self.is_shared or self._folder is not None
 
+    @property
+    def is_available(self) -> bool:
+        """Whether the database can be reached, as far as is known."""
+        return self.database.made is None or self.database.made.is_available
+
     async def aclose(self) -> None:
         """Close the database. Stores must not be used afterwards."""
         for work in self._closing:

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
-from tieline.app.build.ids import leg_ids
 from tieline.app.build.round_trip import RoundTrip, TripResult
 from tieline.app.build.upstreams import upstream_backend
 from tieline.app.config import UpstreamSettings
+from tieline.app.ids import Ids
 from tieline.app.local_gateway import LocalGateway
 from tieline.model.ports import Backend, Host
 from tieline.net.client.http import HttpClient
@@ -32,7 +32,7 @@ async def backend_for(gateway: LocalGateway) -> AsyncIterator[Backend]:
     )
     try:
         yield upstream_backend(
-            "gateway", settings, gateway.key, client=client, new_leg_id=leg_ids(), conversations=conversation_cache()
+            "gateway", settings, gateway.key, client=client, new_leg_id=Ids().leg, conversations=conversation_cache()
         )
     finally:
         await client.aclose()

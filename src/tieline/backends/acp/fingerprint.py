@@ -73,6 +73,8 @@ class RequestKind(NamedTuple):
 
     system: frozenset[bytes]
     has_tools: bool
+    owner: str = ""
+    """The name of the client's key. Clients with different keys never share a conversation."""
 
     def may_continue(self, other: "RequestKind") -> bool:
         """Return whether a request of this kind may continue a conversation of the other kind.
@@ -80,7 +82,7 @@ class RequestKind(NamedTuple):
         One system message in common is enough, because some clients add one that changes with each request.
         """
         is_alike = not self.system.isdisjoint(other.system) or self.system == other.system
-        return is_alike and (self.has_tools or not other.has_tools)
+        return is_alike and self.owner == other.owner and (self.has_tools or not other.has_tools)
 
 
 class RequestFingerprint(NamedTuple):
@@ -242,7 +244,7 @@ def _kind(request: Request) -> RequestKind:
         for part in message.parts
         if isinstance(part, Text)
     )
-    return RequestKind(frozenset(_digest(head) for head in heads if head), bool(request.tools))
+    return RequestKind(frozenset(_digest(head) for head in heads if head), bool(request.tools), request.owner)
 
 
 def _holds(text: str, digests: TextDigests, *, is_torn: bool) -> bool:

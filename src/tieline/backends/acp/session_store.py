@@ -57,6 +57,8 @@ class StoredAgentSession(Value):
     servers: tuple[str, ...] = ()
     """The names of the session's MCP servers."""
     workspace: str = ""
+    owner: str = ""
+    """The name of the client's key."""
 
 
 _read = msgspec.json.Decoder(StoredAgentSession).decode
@@ -139,7 +141,8 @@ class SessionStore:
         return stored
 
     def _session(self, key: str, stored: StoredAgentSession) -> AgentSession:
-        session = AgentSession(stored.agent, RequestKind(frozenset(stored.system), stored.tools), _place(stored))
+        kind = RequestKind(frozenset(stored.system), stored.tools, stored.owner)
+        session = AgentSession(stored.agent, kind, _place(stored))
         session.name = stored.session
         session.histories = tuple(SeenHistory(tuple(map(_item, past.items)), past.torn) for past in stored.histories)
         self._keys[session] = key
@@ -180,6 +183,7 @@ class SessionStore:
             used=self._clock(),
             system=tuple(sorted(session.kind.system)),
             tools=session.kind.has_tools,
+            owner=session.kind.owner,
             histories=tuple(
                 StoredHistory(items=tuple(map(_stored_item, past.items)), torn=past.is_torn)
                 for past in session.histories[:MAX_HISTORIES]

@@ -132,7 +132,7 @@ class CursorBackend:
 
     async def _waiting_for(self, request: Request, host: Host | None) -> LiveRun | None:
         """Pass the user's message to the run that waits for it, and return the run; None if no run accepts it."""
-        owner = owner_of(await self._account.token())
+        owner = owner_of(await self._account.token(), request.owner)
         run = self._conversations.waiting_for(request.messages, owner)
         return run if isinstance(run, LiveRun) and run.reply(request, host) else None
 

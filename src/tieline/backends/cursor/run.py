@@ -423,7 +423,7 @@ class LiveRun:
         """Begin an attempt as `remedy` says. `before` is the state machine of the previous attempt, if there is one."""
         service = self._service
         self._token = await service.account.token()
-        self._owner = owner_of(self._token)
+        self._owner = owner_of(self._token, self._request.owner)
         conversation = self._conversation or self._begin_conversation()
         machine = self._machine(before, conversation, resumed=remedy.start is RestartFrom.CHECKPOINT)
         # The service accepts no further requests under the id of a run that is over.

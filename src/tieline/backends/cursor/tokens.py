@@ -72,9 +72,10 @@ def bare(token: str) -> str:
     return token
 
 
-def owner_of(token: str) -> str:
-    """Return a string that identifies the account to which a token belongs."""
-    return read_claims(token).subject or token
+def owner_of(token: str, key: str = "") -> str:
+    """Return a string that identifies the account to which a token belongs, and the client's key with this name."""
+    account = read_claims(token).subject or token
+    return f"{account}\0{key}" if key else account
 
 
 def read_claims(token: str) -> Claims:

@@ -1,15 +1,31 @@
 """Requests to an upstream that are not legs: forwarded requests, and requests for the model list or token counts."""
 
 import asyncio
+import re
+
+import msgspec
 
 from tieline.backends.http_api.redirects import REDIRECTS, follow
 from tieline.backends.http_api.upstream import ERROR_LIMIT, REPLY_LIMIT, Upstream
 from tieline.backends.http_api.upstream_errors import error_response, final, pipe_failed
 from tieline.model.errors import GatewayError, LegFailed
-from tieline.model.events import Headers
+from tieline.model.events import Headers, Usage
 from tieline.model.ports import ModelInfo
 from tieline.net.client.http import HttpResponse, PipeError
 from tieline.wire.shared.json import Malformed
+
+USAGE_BYTES = 1024
+"""Number of bytes at the end of an answer that are searched for the usage."""
+_USAGE = re.compile(rb'"usage"\s*:\s*(\{[^{}]*\})')
+
+
+class _ReportedUsage(msgspec.Struct):
+    """The usage at the end of an answer, under the names that different endpoints use."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
 
 
 async def fetch(upstream: Upstream, method: str, path: str, headers: Headers, body: bytes = b"") -> bytes:
@@ -42,20 +58,39 @@ async def list_models(upstream: Upstream, path: str) -> list[ModelInfo]:
 class UpstreamAnswer:
     """An answer that is passed to the client without being parsed."""
 
-    __slots__ = ("_name", "_response", "content_type", "headers")
+    __slots__ = ("_end", "_name", "_response", "content_type", "headers")
 
     def __init__(self, upstream: Upstream, response: HttpResponse) -> None:
         self._name = upstream.name
         self._response = response
+        self._end = b""
         self.content_type = response.field(b"content-type").decode("latin-1")
         self.headers = response.pick(upstream.forwarded)
 
     async def chunk(self) -> bytes:
         """Return the next bytes of the body, or b"" at its end. Raise GatewayError if the connection fails."""
         try:
-            return self._response.take() or await self._response.chunk()
+            data = self._response.take() or await self._response.chunk()
         except PipeError as error:
             raise LegFailed(pipe_failed(self._name, error)) from error
+        if data:
+            self._end = data[-USAGE_BYTES:] if len(data) >= USAGE_BYTES else (self._end + data)[-USAGE_BYTES:]
+        return data
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens that are reported at the end of a JSON body, as far as it was read; None if there are none."""
+        found = _USAGE.findall(self._end)
+        try:
+            reported = msgspec.json.decode(found[-1], type=_ReportedUsage) if found else None
+        except msgspec.DecodeError:
+            return None
+        if reported is None:
+            return None
+        return Usage(
+            input=max(0, reported.prompt_tokens or reported.input_tokens),
+            output=max(0, reported.completion_tokens or reported.output_tokens),
+        )
 
     def close(self) -> None:
         """Close the answer and discard any part of the body that has not been read."""

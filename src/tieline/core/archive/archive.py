@@ -7,7 +7,7 @@ owner can displace the documents of all others.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import NamedTuple
 
 from tieline.model.ports import Store
@@ -162,6 +162,11 @@ class Archive:
             return False
         self._index.mark_used(key)
         return True
+
+    async def holds(self, owner: str, document_ids: Collection[str]) -> bool:
+        """Return whether `get` would return all these documents. Mark those that it would return as used."""
+        await self._list()
+        return [self.touch(owner, document_id) for document_id in document_ids].count(False) == 0
 
     def put(self, owner: str, document_id: str, data: bytes) -> bool:
         """Store a document, replacing any earlier one with this id. Return False if it is too large.

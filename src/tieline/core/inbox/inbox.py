@@ -5,15 +5,18 @@ that states the cause. A *watcher* is a program that shows the items of a scope 
 timeout of an item runs only while no watcher's scope covers the item, and restarts when the last such watcher leaves.
 `MAX_WAIT` limits the wait in every case, so no leg hangs forever. Every item and every answer is written to the audit
 log.
+
+In a cluster, each replica has an inbox with the items of its own legs, and shows the items of all replicas
+(`SharedInbox`). Watchers count on all replicas. An item is answered on the replica that holds it.
 """
 
 import asyncio
 import logging
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -77,6 +80,25 @@ class AuditEntry(Value):
 Listener = Callable[[Origin, InboxItem, Answer], None]
 
 
+class SharedInbox(Protocol):
+    """The inboxes of the other replicas of a cluster. It calls `Inbox.others_changed` after each change."""
+
+    @property
+    def source(self) -> str:
+        """The name of this replica."""
+
+    @property
+    def items(self) -> Sequence[PendingItem]:
+        """The items that wait on other replicas."""
+
+    @property
+    def watchers(self) -> Collection[Scope]:
+        """The scopes of the watchers of other replicas."""
+
+    def publish(self, items: Sequence[PendingItem], watchers: Collection[Scope]) -> None:
+        """Let the other replicas know this replica's items and the scopes of its watchers. Do not wait for that."""
+
+
 class Inbox:
     """Holds the items that wait for an answer, in order of arrival."""
 
@@ -100,15 +122,36 @@ class Inbox:
         self._changed = asyncio.Event()
         self._version = 0
         self._watchers: Counter[Scope] = Counter()
+        self._shared: SharedInbox | None = None
+
+    def share(self, shared: SharedInbox) -> None:
+        """Show the items of other replicas too, and let them know the items and watchers of this one."""
+        self._shared = shared
+        self._publish()
+        self.others_changed()
+
+    def others_changed(self) -> None:
+        """Take note that the items or the watchers of other replicas have changed."""
+        self._restart_timers()
+        self._wake()
+
+    @property
+    def source(self) -> str:
+        """The name of this replica, because `version` is not comparable between replicas; empty without a cluster."""
+        return "" if self._shared is None else self._shared.source
 
     @property
     def items(self) -> tuple[PendingItem, ...]:
-        """The items that are waiting now."""
+        """The items that are waiting now on this replica."""
         return tuple(self._items.values())
 
     def items_in(self, scope: Scope) -> tuple[PendingItem, ...]:
-        """Return the items of a scope that are waiting now."""
-        return tuple(item for item in self._items.values() if _is_in(item.origin, scope))
+        """Return the items of a scope that are waiting now, on any replica."""
+        found = [item for item in self._items.values() if _is_in(item.origin, scope)]
+        if self._shared is not None and self._shared.items:
+            found += (item for item in self._shared.items if _is_in(item.origin, scope))
+            found.sort(key=lambda item: item.since)
+        return tuple(found)
 
     @property
     def version(self) -> int:
@@ -117,12 +160,14 @@ class Inbox:
 
     @property
     def is_watched(self) -> bool:
-        """Whether the inbox has at least one watcher, of any scope."""
-        return bool(self._watchers)
+        """Whether the inbox has at least one watcher, of any scope, on any replica."""
+        return bool(self._watchers) or (self._shared is not None and bool(self._shared.watchers))
 
     def is_watched_for(self, origin: Origin) -> bool:
-        """Return whether a watcher sees the items of this origin."""
-        return any(_is_in(origin, scope) for scope in self._watchers)
+        """Return whether a watcher sees the items of this origin, on any replica."""
+        if any(_is_in(origin, scope) for scope in self._watchers):
+            return True
+        return self._shared is not None and any(_is_in(origin, scope) for scope in self._shared.watchers)
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` with every answer to an item, including the default answer after a timeout."""
@@ -136,14 +181,14 @@ class Inbox:
     async def watched(self, scope: Scope = EVERYTHING) -> AsyncGenerator[None, None]:
         """Watch the items of a scope. They count as watched until the context is left."""
         self._watchers[scope] += 1
-        self._restart_timers()
+        self._watchers_changed()
         try:
             yield
         finally:
             self._watchers[scope] -= 1
             if not self._watchers[scope]:
                 del self._watchers[scope]
-            self._restart_timers()
+            self._watchers_changed()
 
     async def change(self, seen: int) -> int:
         """Wait until `version` differs from `seen`, and return the new version."""
@@ -208,6 +253,10 @@ class Inbox:
     def _max_wait(self) -> float:
         return max(MAX_WAIT, self._timeout)
 
+    def _watchers_changed(self) -> None:
+        self._restart_timers()
+        self._publish()
+
     def _restart_timers(self) -> None:
         """Restart the timers of the items that are now watched, or no longer."""
         changed = [
@@ -250,6 +299,14 @@ class Inbox:
             self._notify()
 
     def _notify(self) -> None:
+        self._publish()
+        self._wake()
+
+    def _publish(self) -> None:
+        if self._shared is not None:
+            self._shared.publish(self.items, self._watchers.keys())
+
+    def _wake(self) -> None:
         self._version += 1
         self._changed.set()
         self._changed = asyncio.Event()

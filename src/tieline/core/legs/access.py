@@ -47,3 +47,17 @@ class ModelAccess(NamedTuple):
         if not self.allowed:
             return f"all models except {refused}" if refused else "all models"
         return ", ".join(self.allowed) + (f", but not {refused}" if refused else "")
+
+
+class Rights(NamedTuple):
+    """What the owner of a session may use."""
+
+    access: ModelAccess | None = None
+    """The models; None if there is no limit."""
+    tools: bool = True
+    """Whether the gateway's own tools may be used."""
+
+
+ALL_RIGHTS = Rights()
+NO_RIGHTS = Rights(ModelAccess(allowed=("",)), tools=False)
+"""The rights of an owner whose key is no longer valid: no model has an empty name."""

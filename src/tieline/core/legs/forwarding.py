@@ -5,13 +5,15 @@ from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
+from tieline.core.history.token_estimate import CHARACTERS_PER_TOKEN
 from tieline.core.legs.access import ModelAccess
 from tieline.core.legs.leg import Ledger
 from tieline.core.legs.routing import ModelRoute
+from tieline.core.usage.meter import NO_TOKENS, Charge, Status
 from tieline.core.watch.secrets import hide_likely
 from tieline.model.content import Value
 from tieline.model.errors import BadRequest, GatewayError
-from tieline.model.events import Failed, Finished, StopReason
+from tieline.model.events import Failed, Finished, StopReason, Usage
 from tieline.model.ports import ForwardedAnswer, ForwardingBackend
 from tieline.model.request import Request
 from tieline.model.scope import NOWHERE, Place
@@ -50,6 +52,7 @@ class ForwardedLeg:
         self._find_route = find_route
         self._began = ledger.clock()
         self._answer: ForwardedAnswer | None = None
+        self._charge: Charge | None = None
         self._failed: Failed | None = None
         self._is_complete = False
         ledger.metrics.open_legs += 1
@@ -64,6 +67,7 @@ class ForwardedLeg:
         try:
             backend, model, _ = await self._find_route(request.model, request.access)
             records.routed(self._record, backend.name)
+            self._admit(backend.name, model)
             if not isinstance(backend, ForwardingBackend):
                 message = (
                     f"`{backend.name}` does not serve {request.endpoint}: expected a model of an upstream that does"
@@ -82,12 +86,15 @@ class ForwardedLeg:
         except GatewayError as error:
             raise self._fail(error) from None
         self._is_complete = not data
+        if not data:
+            self._settle("ok")  # before the client sees the end of the answer
         return data
 
     def close(self) -> None:
         """Release the connection. Count the request and record its outcome."""
         if self._answer is not None:
             self._answer.close()
+        self._settle("cancelled" if self._failed is None else "failed")
         metrics, record, failed = self._ledger.metrics, self._record, self._failed
         metrics.open_legs -= 1
         metrics.requests[self._request.endpoint, record.backend or "none"] += 1
@@ -97,6 +104,25 @@ class ForwardedLeg:
             record.ending = failed
             metrics.errors[self._request.endpoint, "cancelled" if failed is None else failed.kind] += 1
         self._ledger.records.end(record, self._ledger.clock() - self._began, self._request.size, ())
+
+    def _admit(self, backend: str, model: str) -> None:
+        meter, request = self._ledger.meter, self._request
+        if meter is not None and meter.is_active:
+            client = meter.client_name(request.user_agent, request.endpoint)
+            self._charge = meter.open(request.place.owner, backend, model, client, self._estimate)
+
+    def _estimate(self) -> int:
+        """Estimate the tokens of a JSON request. The size of other content, such as audio, says little about them."""
+        return self._request.size // CHARACTERS_PER_TOKEN if "json" in self._request.content_type else 0
+
+    def _settle(self, status: Status) -> None:
+        if self._charge is None or self._charge.is_settled:
+            return
+        usage = self._answer.usage if self._answer is not None and status == "ok" else None
+        if usage is not None or status == "failed":
+            self._charge.settle(status, usage or NO_TOKENS)
+        else:
+            self._charge.settle(status, Usage(input=self._estimate()), is_estimated=True)
 
     def _fail(self, error: GatewayError) -> GatewayError:
         failed = error.failed()

@@ -27,6 +27,7 @@ from tieline.core.legs.routing import ModelRoute, Router
 from tieline.core.legs.turn import GatewayToolsRun, with_gateway_tools
 from tieline.core.legs.variants import Variant
 from tieline.core.repair.repairs import DEFAULT, RepairName, Repairs
+from tieline.core.usage.meter import Meter
 from tieline.core.watch.bus import Bus
 from tieline.core.watch.metrics import Metrics
 from tieline.core.watch.record import MAX_MODEL
@@ -89,6 +90,7 @@ class Gateway:
         bus: Bus | None = None,
         conversations: BoundedCache[tuple[Any, ...], Any] | None = None,
         descriptions: ModelDescriptions | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self.conversations = BoundedCache(0) if conversations is None else conversations
         """The conversation cache that parsers and builders of all dialects share."""
@@ -103,8 +105,17 @@ class Gateway:
         self._thinking = ThinkingMemory()
         self._parked_runs = ParkedRuns(tasks, self.metrics, deadline=park_for, capacity=park_at_most)
         self._ledger = Ledger(
-            self.bus.records, self.metrics, self._thinking, self._parked_runs, self._secrets, clock, self.bus.mint
+            self.bus.records,
+            self.metrics,
+            self._thinking,
+            self._parked_runs,
+            self._secrets,
+            clock,
+            self.bus.mint,
+            meter=meter,
         )
+        if meter is not None:
+            self.metrics.sources.append(meter.metric_lines)
         self.models = ModelList(router, self._secrets, clock, descriptions)
 
     async def open(self, request: Request, client: LegClient) -> WatchedLeg:
@@ -119,6 +130,7 @@ class Gateway:
         entry = LedgerEntry(request, client, self._ledger)
         try:
             prepared = self._prepare(request, entry, *await self._route(request, client.access, client.workspace))
+            entry.admit()
             if client.request_size > LARGE_REQUEST:
                 await step_aside()
             return WatchedLeg(entry, await self._open_run(prepared, entry))
@@ -131,6 +143,15 @@ class Gateway:
         except BaseException:
             entry.settle(None, None, ())
             raise
+
+    def holds(self, owner: str, call_id: str) -> bool:
+        """Return whether a parked run of a client waits for the result of a call."""
+        return call_id in self._parked_runs.waiting.get(owner, ())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no leg is open and no run is parked."""
+        return not self.metrics.open_legs and not self.metrics.parked
 
     def named(self, request: Request) -> Request:
         """Return the request, with the default model if it names none. Raise GatewayError if no default is set."""
@@ -197,14 +218,23 @@ class Gateway:
             messages = self._thinking.restore(backend.name, messages)
         # Drop a source that the backend cannot use, because a parked run would keep it in memory for a long time.
         source = request.source if speaks(backend, request.protocol) else None
-        workspace = entry.client.workspace
-        request = replace(request, model=model, messages=messages, mode=mode, source=source, workspace=workspace)
+        request = replace(
+            request,
+            model=model,
+            messages=messages,
+            mode=mode,
+            source=source,
+            owner=entry.client.owner,
+            workspace=entry.client.workspace,
+        )
         return _Prepared(backend, request, limits, repairs)
 
     async def _open_run(self, prepared: _Prepared, entry: LedgerEntry) -> OpenRun:
         """Resume the parked run that waits for this request, or start a new one."""
-        if self._parked_runs.waiting and (resumed := await self._resume(prepared, entry)) is not None:
-            return resumed
+        if entry.client.owner in self._parked_runs.waiting:
+            resumed = await self._resume(prepared, entry)
+            if resumed is not None:
+                return resumed
         backend, request, limits, repairs = prepared
         client, host = entry.client, Host(InboxHuman(self.inbox, entry.origin))
         if backend.is_agent:
@@ -233,7 +263,7 @@ class Gateway:
             request.messages,
             entry.backend,
             entry.model,
-            self._parked_runs.waiting,
+            self._parked_runs.waiting.get(entry.client.owner, {}),
             offers_tools=bool(request.tools) and request.tool_choice.mode != "none",
         )
         for dropped in decision.close:

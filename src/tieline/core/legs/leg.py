@@ -9,11 +9,13 @@ from msgspec.structs import replace
 
 from tieline.core.emulation.limits import Limits
 from tieline.core.history.thinking import ThinkingMemory
+from tieline.core.history.token_estimate import estimate
 from tieline.core.legs.access import ModelAccess
 from tieline.core.legs.activity_text import ActivityRenderer, ActivityStyle
 from tieline.core.legs.losses import LossLog, losses_in
 from tieline.core.legs.parking import ParkedRun, ParkedRuns
 from tieline.core.repair.repairs import Repairs
+from tieline.core.usage.meter import NO_TOKENS, Charge, Meter, Status
 from tieline.core.watch.metrics import Metrics
 from tieline.core.watch.record import MAX_MODEL, LegRecords, title_of
 from tieline.core.watch.secrets import Secrets, hide_likely
@@ -87,12 +89,14 @@ class Ledger(msgspec.Struct, frozen=True):
     clock: Callable[[], float]
     new_request_id: Callable[[], str]
     losses: LossLog = msgspec.field(default_factory=LossLog)
+    meter: Meter | None = None
+    """Measures what requests use; None if usage is not recorded."""
 
 
 class LedgerEntry:
     """The bookkeeping of one leg: updates its record, and the metrics and other stores of the ledger."""
 
-    __slots__ = ("_dropped", "_ledger", "backend", "began", "client", "model", "record", "request")
+    __slots__ = ("_charge", "_dropped", "_ledger", "backend", "began", "client", "model", "record", "request")
 
     def __init__(self, request: Request, client: LegClient, ledger: Ledger) -> None:
         # Drop the source to save memory: a parked run refers to this entry, and the record is kept even longer.
@@ -106,6 +110,7 @@ class LedgerEntry:
         self.model = ""
         """The upstream's name for the model."""
         self._dropped: dict[str, None] = {}
+        self._charge: Charge | None = None
         ledger.metrics.open_legs += 1
 
     def elapsed(self) -> float:
@@ -117,6 +122,32 @@ class LedgerEntry:
         self.backend = backend
         self.model = model
         self._ledger.records.routed(self.record, backend)
+
+    def admit(self) -> None:
+        """Check the limits of the client's key. Raise GatewayError if one is exceeded."""
+        meter, client = self._ledger.meter, self.client
+        if meter is not None and meter.is_active:
+            name = meter.client_name(client.user_agent, client.frontend)
+            self._charge = meter.open(client.owner, self.backend, self.model, name, self._estimate)
+
+    def charge(self, ending: Finished | Failed | None, usage: Usage | None, parts: Sequence[Part]) -> None:
+        """Record what the request used, once. This happens before the client receives the ending.
+
+        If the upstream answered but did not report what it used, this is estimated. If the client disconnected before
+        the end, `ending` is None.
+        """
+        charge = self._charge
+        if charge is None or charge.is_settled:
+            return
+        status = _status(ending)
+        if usage is not None or (status == "failed" and not parts):
+            charge.settle(status, usage or NO_TOKENS)
+        else:
+            output = estimate(Request(model="", messages=(Message(role="assistant", parts=tuple(parts)),)))
+            charge.settle(status, Usage(input=self._estimate(), output=output if parts else 0), is_estimated=True)
+
+    def _estimate(self) -> int:
+        return estimate(self.request)
 
     def note(self, note: Note) -> None:
         """Record and log a note."""
@@ -171,11 +202,14 @@ class LedgerEntry:
     def park(self, run: Run, is_shown: bool) -> None:
         """Park the run until the client sends results. `is_shown` says whether the client sees the run's activities."""
         self.record.is_parked = True
-        self._ledger.parked_runs.park(ParkedRun(run, self.backend, self.model, is_shown=is_shown))
+        self._ledger.parked_runs.park(
+            ParkedRun(run, self.backend, self.model, owner=self.client.owner, is_shown=is_shown)
+        )
 
     def settle(self, ending: Finished | Failed | None, usage: Usage | None, parts: Sequence[Part]) -> None:
         """Count a leg that is over, and end its record. If the client disconnected before the end, `ending` is None."""
         ledger, record, client = self._ledger, self.record, self.client
+        self.charge(ending, usage, parts)
         metrics = ledger.metrics
         metrics.open_legs -= 1
         metrics.requests[client.frontend, self.backend or "none"] += 1
@@ -320,10 +354,12 @@ class WatchedLeg:
             self._usage = event
         elif type(event) is Finished:
             self._ending = event
+            self._entry.charge(event, self._usage, self._parts)
             self._park()
         elif type(event) is Note:
             self._entry.note(event)
         elif type(event) is Failed:
+            self._entry.charge(event, self._usage, self._parts)
             self._ending = self._entry.failed(event)
         else:
             self._entry.record.has_activities = True
@@ -351,6 +387,16 @@ class WatchedLeg:
         if state or not _REMEMBERED.isdisjoint(map(type, parts)):
             self._entry.remember(parts, state, None if self._open is None else self._open.activities)
         self._entry.settle(ending, self._usage, parts)
+
+
+def _status(ending: Finished | Failed | None) -> Status:
+    match ending:
+        case Failed(kind="cancelled") | Finished(reason=StopReason.CANCELLED) | None:
+            return "cancelled"
+        case Finished():
+            return "ok"
+        case Failed():
+            return "failed"
 
 
 class _FailedLeg:

@@ -18,14 +18,16 @@ CAPACITY = 1024
 
 
 class ParkedRun:
-    """A parked run. It is resumed only by a request for the same backend and model."""
+    """A parked run. It is resumed only by a request of the same owner for the same backend and model."""
 
-    __slots__ = ("backend", "is_shown", "model", "pending", "run", "timer")
+    __slots__ = ("backend", "is_shown", "model", "owner", "pending", "run", "timer")
 
-    def __init__(self, run: Run, backend: str, model: str, *, is_shown: bool = False) -> None:
+    def __init__(self, run: Run, backend: str, model: str, *, owner: str = "", is_shown: bool = False) -> None:
         self.run = run
         self.backend = backend
         self.model = model
+        self.owner = owner
+        """The name of the client's key."""
         self.is_shown = is_shown
         """Whether the client sees the activities of the run."""
         self.pending = run.pending
@@ -41,9 +43,11 @@ class ParkedRuns:
         self._deadline = deadline
         self._capacity = capacity
         self._runs: dict[ParkedRun, None] = {}
-        self._waiting: dict[str, ParkedRun] = {}
-        self.waiting: Mapping[str, ParkedRun] = self._waiting
-        """The parked runs, by the ids of the calls whose results they wait for."""
+        self._waiting: dict[str, dict[str, ParkedRun]] = {}
+        self.waiting: Mapping[str, Mapping[str, ParkedRun]] = self._waiting
+        """The parked runs, by owner and by the ids of the calls whose results they wait for. A run is looked up only
+        among those of its owner, so a client that knows or guesses the id of a call cannot resume the run of another.
+        """
 
     def park(self, parked: ParkedRun) -> None:
         """Park a run until it is claimed or the deadline passes. If the capacity is exceeded, close the oldest run."""
@@ -52,8 +56,9 @@ class ParkedRuns:
             self.close(next(iter(self._runs)))
         parked.timer = asyncio.get_running_loop().call_later(self._deadline, self._expire, parked)
         self._runs[parked] = None
+        waiting = self._waiting.setdefault(parked.owner, {})
         for call_id in parked.pending:
-            self._waiting[call_id] = parked
+            waiting[call_id] = parked
         self._metrics.parked = len(self._runs)
 
     def claim(self, parked: ParkedRun) -> bool:
@@ -61,8 +66,11 @@ class ParkedRuns:
         if parked not in self._runs:
             return False
         del self._runs[parked]
+        waiting = self._waiting.get(parked.owner, {})
         for call_id in parked.pending:
-            self._waiting.pop(call_id, None)
+            waiting.pop(call_id, None)
+        if not waiting:
+            self._waiting.pop(parked.owner, None)
         if parked.timer is not None:
             parked.timer.cancel()
         self._metrics.parked = len(self._runs)

@@ -70,6 +70,13 @@ def decide(
     return ResumeDecision(close=tuple(known))
 
 
+def answered_calls(messages: Sequence[Message]) -> list[str]:
+    """Return the ids of the calls whose results end a request, in the order of the results."""
+    return [
+        part.call_id for message in _after_assistant(messages) for part in message.parts if type(part) is ToolResult
+    ]
+
+
 def _known(messages: Sequence[Message], waiting: Mapping[str, ParkedRun]) -> dict[ParkedRun, None]:
     """Return the parked runs whose calls are in this history."""
     known: dict[ParkedRun, None] = {}

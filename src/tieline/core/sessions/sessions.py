@@ -3,22 +3,28 @@
 The summaries of all sessions are kept in memory; messages are loaded from the store on demand. While the model's
 message is being generated, it is stored regularly. If the gateway stops before the message is complete, the version
 stored last is kept, with the ending *cancelled*.
+
+If replicas share the store, a session is read again before it is shown or changed, and claimed while it is changed
+(see `claims`). Changes are stored before they are published, so a page that hears of a change finds it on any replica.
 """
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
+from tieline.core.legs.access import ALL_RIGHTS, Rights
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.leg import LegClient, WatchedLeg
+from tieline.core.sessions.claims import HeldClaims, SessionClaims
 from tieline.core.sessions.message_draft import MessageDraft
 from tieline.core.sessions.message_tree import MessageTree
 from tieline.core.sessions.messages import model_history, shorten_title, title_from, with_new_text
-from tieline.core.watch.bus import Bus, MessageEvents, SessionChanged, SessionDeleted, TurnCompleted
+from tieline.core.sessions.stored_session import RESTARTED, SHELF, StoredSession, decoded, ended, turns_shelf
+from tieline.core.watch.bus import Bus, BusEvent, MessageEvents, SessionChanged, SessionDeleted, TurnCompleted
 from tieline.model.bounded_cache import BoundedCache
 from tieline.model.content import Part, Value
 from tieline.model.errors import BadRequest, GatewayError
@@ -30,14 +36,9 @@ from tieline.model.scope import EVERYTHING, NOWHERE, Place, Scope
 from tieline.model.session import SessionUsage, Summary, Turn
 from tieline.tasks import Tasks
 
-log = logging.getLogger("tieline")
-
-T = TypeVar("T")
-
 FRONTEND = "web"
 CLIENT = "web page"
 PLAN_MODE, AGENT_MODE = "plan", "agent"
-SHELF = "sessions"
 SAVE_EVERY = 2.0
 """Seconds between two saves of a message that is being generated."""
 MAX_OPEN = 8
@@ -45,16 +46,6 @@ MAX_OPEN = 8
 UNTITLED = "New chat"
 
 STOPPED = Finished(reason=StopReason.CANCELLED)
-RESTARTED = Finished(reason=StopReason.CANCELLED, detail="The gateway was stopped during this message.")
-
-
-class StoredSession(Value):
-    """A session in the form in which it is stored. `head` is the id of the last message of the displayed branch."""
-
-    summary: Summary
-    head: str | None = None
-    is_named: bool = False
-    """Whether the user chose the title. If not, the title is derived from the first message."""
 
 
 class SentMessage(Value, omit_defaults=False):
@@ -81,7 +72,7 @@ class _LiveSession:
         self.stored = stored
         self.tree: MessageTree | None = None
         """All messages while one is being generated, otherwise None. `PageSessions._trees` caches the messages of idle
-        sessions."""
+        sessions, unless replicas share the store."""
         self.draft: MessageDraft | None = None
         self.task: asyncio.Task[None] | None = None
 
@@ -113,7 +104,11 @@ async def no_examples(_: str) -> Toolbox | None:
 
 
 class PageSessions:
-    """All sessions of the web page. `clock` returns Unix time, and `examples` the tools for example sessions."""
+    """All sessions of the web page.
+
+    `clock` returns Unix time, `examples` the tools for example sessions, and `rights` what an owner may use. `claims`
+    are the claims of the replicas that use the same store; None if there is only this gateway.
+    """
 
     def __init__(
         self,
@@ -125,8 +120,11 @@ class PageSessions:
         mint: Callable[[], str],
         clock: Callable[[], float],
         examples: OpenExample = no_examples,
+        rights: Callable[[str], Rights] = lambda _: ALL_RIGHTS,
+        claims: SessionClaims | None = None,
     ) -> None:
         self._examples = examples
+        self._rights = rights
         self._gateway = gateway
         self._store = store
         self._bus = bus
@@ -138,13 +136,21 @@ class PageSessions:
         self._loading = asyncio.Lock()
         self._trees: BoundedCache[str, MessageTree] = BoundedCache(MAX_OPEN)
         """Cache of the messages of idle sessions, by session id."""
+        self._claims = claims
+        self._held = None if claims is None else HeldClaims(claims, tasks)
+        self._stale: set[str] = set()
+        """The sessions that other replicas have changed since they were read."""
+        if claims is not None:
+            claims.listen(self._on_change_elsewhere, self._on_orphan)
         gateway.inbox.listen(self._on_answer)
 
     async def summaries(self, scope: Scope = EVERYTHING) -> list[Summary]:
         """Return the summaries of the sessions of a scope, the most recently updated first."""
         await self._load()
-        found = (one.summary for one in self._sessions.values() if scope.covers(*one.summary.place))
-        return sorted(found, key=lambda one: one.updated, reverse=True)
+        found = [one for one in self._sessions.values() if scope.covers(*one.summary.place)]
+        for session in found:
+            self._check_replica(session)
+        return sorted((one.summary for one in found), key=lambda one: one.updated, reverse=True)
 
     async def summary(self, session_id: str, scope: Scope = EVERYTHING) -> Summary:
         """Return the summary of a session. Raise GatewayError if the scope has no such session."""
@@ -152,6 +158,12 @@ class PageSessions:
         if not scope.covers(*found.place):
             raise _no_such_session()
         return found
+
+    def holder(self, session_id: str) -> str:
+        """Return the other replica that was found to generate a message in a session; empty if there is none."""
+        session = self._sessions.get(session_id)
+        is_elsewhere = session is not None and session.draft is None and session.summary.running
+        return session.stored.replica if session is not None and is_elsewhere else ""
 
     async def create(
         self,
@@ -181,31 +193,37 @@ class PageSessions:
             workspace=place.workspace,
         )
         session = self._sessions[summary.id] = _LiveSession(StoredSession(summary=summary))
-        self._trees.put(session.id, MessageTree())
+        if self._claims is None:
+            self._trees.put(session.id, MessageTree())
         await self._changed(session)
         return session.summary
 
     async def change(self, session_id: str, **fields: object) -> Summary:
         """Change the title, model, mode or effort of a session."""
-        session = await self._find(session_id)
-        if isinstance(model := fields.get("model"), str):
-            self._gateway.models.resolve(model)
-        if isinstance(title := fields.get("title"), str):
-            fields["title"] = shorten_title(title) or UNTITLED
-            session.stored = replace(session.stored, is_named=True)
-        session.update(**fields)
-        await self._changed(session)
-        return session.summary
+        async with self._changing(session_id) as session:
+            if isinstance(model := fields.get("model"), str):
+                self._gateway.models.resolve(model)
+            if isinstance(title := fields.get("title"), str):
+                fields["title"] = shorten_title(title) or UNTITLED
+                session.stored = replace(session.stored, is_named=True)
+            session.update(**fields)
+            await self._changed(session)
+            return session.summary
 
     async def delete(self, session_id: str) -> None:
         """Delete a session. If a message is being generated in it, stop generating it first."""
-        session = await self._find(session_id)
-        await self._stop(session)
-        self._sessions.pop(session_id, None)
-        self._trees.pop(session_id)
-        self._bus.publish(SessionDeleted(session_id, session.summary.place))
-        await self._store.remove(SHELF, session_id)
-        await self._store.remove(_turns_shelf(session_id))
+        async with self._changing(session_id) as session:
+            await self._stop(session)
+            self._sessions.pop(session_id, None)
+            self._trees.pop(session_id)
+            deleted = SessionDeleted(session_id, session.summary.place)
+            if self._claims is None:
+                self._bus.publish(deleted)
+            await self._store.remove(SHELF, session_id)
+            await self._store.remove(turns_shelf(session_id))
+            if self._claims is not None:
+                await self._claims.announce(session_id)
+                self._bus.publish(deleted)
 
     async def view(self, session_id: str) -> SessionView:
         """Return the displayed branch of a session."""
@@ -221,50 +239,51 @@ class PageSessions:
 
     async def send(self, session_id: str, parts: Sequence[Part], parent: str | None = None) -> SentMessage:
         """Add a user message after the message `parent` (by default the last one), and start answering it."""
-        session = await self._find(session_id)
-        tree = await self._tree(session)
-        if not parts:
-            raise BadRequest("`text` is empty: expected text or an attachment", "text")
-        if parent is not None:
-            tree.get(parent)
-        return self._begin(session, tree, self._user_turn(parent or session.stored.head, parts))
+        async with self._changing(session_id) as session:
+            tree = await self._tree(session)
+            if not parts:
+                raise BadRequest("`text` is empty: expected text or an attachment", "text")
+            if parent is not None:
+                tree.get(parent)
+            return self._begin(session, tree, self._user_turn(parent or session.stored.head, parts))
 
     async def retry(self, session_id: str) -> SentMessage:
         """Start another answer to the user's last message."""
-        session = await self._find(session_id)
-        tree = await self._tree(session)
-        path = tree.path(session.stored.head)
-        user = next((turn for turn in reversed(path) if turn.role == "user"), None)
-        if user is None:
-            raise BadRequest("the session has no message of the user to answer again")
-        return self._begin(session, tree, user)
+        async with self._changing(session_id) as session:
+            tree = await self._tree(session)
+            path = tree.path(session.stored.head)
+            user = next((turn for turn in reversed(path) if turn.role == "user"), None)
+            if user is None:
+                raise BadRequest("the session has no message of the user to answer again")
+            return self._begin(session, tree, user)
 
     async def edit(self, session_id: str, message: str, text: str) -> SentMessage:
         """Replace an earlier user message with `text` and send it. The original is kept as an alternative."""
-        session = await self._find(session_id)
-        tree = await self._tree(session)
-        old = tree.get(message)
-        if old.role != "user":
-            raise BadRequest("`message` must be the id of a message of the user", "message")
-        parts = with_new_text(old.parts, text)
-        if not parts:
-            raise BadRequest("`text` is empty: expected text or an attachment", "text")
-        return self._begin(session, tree, self._user_turn(old.parent, parts))
+        async with self._changing(session_id) as session:
+            tree = await self._tree(session)
+            old = tree.get(message)
+            if old.role != "user":
+                raise BadRequest("`message` must be the id of a message of the user", "message")
+            parts = with_new_text(old.parts, text)
+            if not parts:
+                raise BadRequest("`text` is empty: expected text or an attachment", "text")
+            return self._begin(session, tree, self._user_turn(old.parent, parts))
 
     async def branch(self, session_id: str, message: str) -> None:
         """Display the branch that contains a message and, after it, the newest messages."""
-        session = await self._find(session_id)
-        tree = await self._tree(session)
-        tree.get(message)
-        session.check_idle()
-        head = tree.newest(message)
-        session.stored = replace(session.stored, head=head)
-        session.update(messages=len(tree.path(head)))
-        await self._changed(session)
+        async with self._changing(session_id) as session:
+            tree = await self._tree(session)
+            tree.get(message)
+            session.check_idle()
+            head = tree.newest(message)
+            session.stored = replace(session.stored, head=head)
+            session.update(messages=len(tree.path(head)))
+            await self._changed(session)
 
     async def stop(self, session_id: str) -> None:
         """Stop generating the current message, if there is one."""
-        await self._stop(await self._find(session_id))
+        async with self._changing(session_id) as session:
+            await self._stop(session)
 
     async def stop_workspace(self, workspace: str) -> None:
         """Stop generating messages in all sessions of a workspace."""
@@ -291,7 +310,8 @@ class PageSessions:
         path = tree.path(user.id)
         if not session.stored.is_named and (title := title_from(path)):
             session.update(title=title)
-        session.stored = replace(session.stored, head=draft.id)
+        replica = "" if self._claims is None else self._claims.replica
+        session.stored = replace(session.stored, head=draft.id, replica=replica)
         session.update(updated=now, running=True, messages=len(path) + 1)
         request = Request(
             model=summary.model,
@@ -301,11 +321,17 @@ class PageSessions:
             session=session.id,
             mode=summary.mode,
         )
+        if self._held is not None:
+            self._held.hold_longer(session.id)
         session.task = self._tasks.start(self._generate(session, draft, request, user if is_new else None), "session")
-        if is_new:
-            self._bus.publish(TurnCompleted(session.id, user, summary.place))
-        self._bus.publish(SessionChanged(session.summary))
+        if self._claims is None:
+            self._publish_begun(session, user if is_new else None)
         return SentMessage(user=user, assistant=draft.id)
+
+    def _publish_begun(self, session: _LiveSession, user: Turn | None) -> None:
+        if user is not None:
+            self._bus.publish(TurnCompleted(session.id, user, session.summary.place))
+        self._bus.publish(SessionChanged(session.summary))
 
     async def _generate(self, session: _LiveSession, draft: MessageDraft, request: Request, user: Turn | None) -> None:
         """Run the leg that generates a message. `user` is a new user message to store first, if any."""
@@ -315,15 +341,19 @@ class PageSessions:
                 await self._save_turn(session, user)
             await self._save_turn(session, draft.turn())
             await self._save(session)
+            if self._claims is not None:
+                self._publish_begun(session, user)
             saved = self._clock()
             toolbox = await self._examples(request.model) if session.summary.example else None
             place = session.summary.place
+            rights = self._rights(place.owner)
             client = LegClient(
                 FRONTEND,
                 CLIENT,
                 "events",
-                gets_tools=True,
+                gets_tools=rights.tools,
                 sends_background=False,
+                access=rights.access,
                 toolbox=toolbox,
                 owner=place.owner,
                 workspace=place.workspace,
@@ -370,11 +400,19 @@ class PageSessions:
         session.update(
             running=False, updated=self._clock(), usage=self._total_usage(session.summary, turn, draft.context)
         )
-        self._bus.publish(TurnCompleted(session.id, turn, session.summary.place))
-        self._bus.publish(SessionChanged(session.summary))
-        await self._save_turn(session, turn)
-        await self._save(session)
+        session.stored = replace(session.stored, replica="")
+        completed = TurnCompleted(session.id, turn, session.summary.place)
+        if self._claims is None:
+            self._bus.publish(completed)
+            await self._changed(session, turn)
+        elif await self._claims.is_claimed(session.id):
+            await self._changed(session, turn, completed)
+        else:  # this replica was taken for dead, and another one has changed the session
+            await self._save_turn(session, turn)
+            self._bus.publish(completed)
         self._unpin(session)
+        if self._held is not None:
+            await self._held.let_go(session.id)
 
     def _total_usage(self, summary: Summary, turn: Turn, context: int | None) -> SessionUsage:
         before = summary.usage
@@ -416,51 +454,131 @@ class PageSessions:
 
     # ── Storage ──────────────────────────────────────────────────────────────────────────────────
 
-    async def _changed(self, session: _LiveSession) -> None:
-        self._bus.publish(SessionChanged(session.summary))
+    async def _changed(self, session: _LiveSession, turn: Turn | None = None, *events: BusEvent) -> None:
+        """Store a session, and `turn` before it, and publish the change after `events`."""
+        if self._claims is None:
+            self._bus.publish(SessionChanged(session.summary))
+        if turn is not None:
+            await self._save_turn(session, turn)
         await self._save(session)
+        if self._claims is not None:
+            for event in (*events, SessionChanged(session.summary)):
+                self._bus.publish(event)
 
     async def _save(self, session: _LiveSession) -> None:
         if session.id in self._sessions:
             await self._store.write(SHELF, session.id, msgspec.json.encode(session.stored))
+            if self._claims is not None:
+                await self._claims.announce(session.id)
 
     async def _save_turn(self, session: _LiveSession, turn: Turn) -> None:
         if session.id in self._sessions:
-            await self._store.write(_turns_shelf(session.id), turn.id, msgspec.json.encode(turn))
+            await self._store.write(turns_shelf(session.id), turn.id, msgspec.json.encode(turn))
 
     async def _load(self) -> None:
-        """Load the list of sessions, unless it has been loaded already."""
+        """Load the list of sessions, or those that other replicas have changed."""
         async with self._loading:
-            if self._is_loaded:
-                return
-            for stored in _decoded((await self._store.read(SHELF)).values(), StoredSession):
-                session = self._sessions[stored.summary.id] = _LiveSession(stored)
-                session.update(running=False)
-            self._is_loaded = True
+            if not self._is_loaded:
+                # A change that is announced from now on makes the list stale again.
+                self._is_loaded = True
+                self._stale.clear()
+                found = decoded((await self._store.read(SHELF)).values(), StoredSession)
+                if self._claims is not None and not self._claims.is_available:
+                    self._is_loaded = False
+                    return
+                for session_id in self._sessions.keys() - {stored.summary.id for stored in found}:
+                    self._replace(session_id, None)
+                for stored in found:
+                    self._replace(stored.summary.id, stored)
+            while self._stale:
+                await self._read(self._stale.pop())
 
     async def _find(self, session_id: str) -> _LiveSession:
         await self._load()
+        if self._claims is not None:
+            await self._read(session_id)
         session = self._sessions.get(session_id)
         if session is None:
             raise _no_such_session()
         return session
 
+    async def _read(self, session_id: str) -> None:
+        """Read a session again, unless this replica has claimed it."""
+        if self._held is not None and session_id in self._held:
+            return
+        found = await self._store.get(SHELF, session_id)
+        if found is not None or (self._claims is not None and self._claims.is_available):
+            stored = decoded([] if found is None else [found], StoredSession)
+            self._replace(session_id, stored[0] if stored else None)
+
+    def _replace(self, session_id: str, stored: StoredSession | None) -> None:
+        """Replace a session with the version in the store, unless this replica has claimed it."""
+        if self._held is not None and session_id in self._held:
+            return
+        if stored is None:
+            self._sessions.pop(session_id, None)
+            return
+        session = self._sessions.setdefault(session_id, _LiveSession(stored))
+        session.stored = stored
+        self._check_replica(session)
+
+    def _check_replica(self, session: _LiveSession) -> None:
+        """Mark a session as idle if the replica that generated a message in it is dead."""
+        if session.draft is None and session.summary.running:
+            replica = session.stored.replica
+            if self._claims is None or replica == self._claims.replica or not self._claims.is_alive(replica):
+                session.update(running=False)
+
+    @asynccontextmanager
+    async def _changing(self, session_id: str) -> AsyncGenerator[_LiveSession, None]:
+        """Let only this replica change a session until the context is left and no message is being generated.
+
+        Raise SessionElsewhere if another replica is changing it.
+        """
+        if self._held is None:
+            yield await self._find(session_id)
+            return
+        await self._load()
+        await self._held.hold(session_id, lambda: self._read(session_id))
+        try:
+            yield await self._find(session_id)
+        finally:
+            await self._held.let_go(session_id)
+
+    def _on_change_elsewhere(self, session_id: str) -> None:
+        if session_id:
+            self._stale.add(session_id)
+        else:
+            self._is_loaded = False
+
+    async def _on_orphan(self, session_id: str) -> None:
+        """End the message that a dead replica was generating, so that open pages do not wait for it."""
+        with suppress(GatewayError):
+            async with self._changing(session_id) as session:
+                if session.draft is None and session.stored.replica:
+                    session.stored = replace(session.stored, replica="")
+                    turn = next(iter((await self._tree(session)).path(session.stored.head)[-1:]), None)
+                    events = [] if turn is None else [TurnCompleted(session_id, turn, session.summary.place)]
+                    await self._changed(session, turn, *events)
+
     async def _tree(self, session: _LiveSession) -> MessageTree:
         """Return the messages of a session, from memory or from the store."""
         tree = session.tree or self._trees.get(session.id)
         if tree is None:
-            documents = await self._store.read(_turns_shelf(session.id))
+            documents = await self._store.read(turns_shelf(session.id))
             # Another request may have loaded them during the await.
             tree = session.tree or self._trees.get(session.id)
             if tree is None:
-                tree = MessageTree(map(_ended, _decoded(documents.values(), Turn)))
-                self._trees.put(session.id, tree)
+                tree = MessageTree(map(ended, decoded(documents.values(), Turn)))
+                if self._claims is None:
+                    self._trees.put(session.id, tree)
         return tree
 
     def _unpin(self, session: _LiveSession) -> None:
         """Move the messages of an idle session to the cache, which may drop them."""
         if session.draft is None and session.tree is not None:
-            self._trees.put(session.id, session.tree)
+            if self._claims is None:
+                self._trees.put(session.id, session.tree)
             session.tree = None
 
 
@@ -475,22 +593,3 @@ def _decision(reviewed: ReviewAnswer) -> str:
     if reviewed.is_unanswered:
         return f"Not approved. {reviewed.feedback}".rstrip()
     return f"Rejected: {reviewed.feedback}" if reviewed.feedback else "Rejected."
-
-
-def _turns_shelf(session_id: str) -> str:
-    return f"turns/{session_id}"
-
-
-def _decoded(documents: Iterable[bytes], kind: type[T]) -> list[T]:
-    found: list[T] = []
-    for document in documents:
-        try:
-            found.append(msgspec.json.decode(document, type=kind))
-        except (msgspec.DecodeError, UnicodeError) as error:
-            log.warning("could not read a stored %s; skipped it: %s", kind.__name__, error)
-    return found
-
-
-def _ended(turn: Turn) -> Turn:
-    """Return the message, marked as cancelled if it has no ending: the gateway stopped while it was being generated."""
-    return replace(turn, ending=RESTARTED) if turn.role == "assistant" and turn.ending is None else turn

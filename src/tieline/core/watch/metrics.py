@@ -1,7 +1,7 @@
 """The gateway's metrics, and their conversion to the Prometheus text format."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tieline.core.watch.record import BUCKETS, Histogram, LegRecords
@@ -25,19 +25,21 @@ class Metrics:
         self.resumed = 0
         self.expired = 0
         self.crowded_out = 0
+        self.sources: list[Callable[[], Iterator[str]]] = []
+        """Functions that yield further metrics in the Prometheus text format."""
 
     def text(self) -> str:
         """Return all metrics in the Prometheus text format."""
         return "".join(f"{line}\n" for line in self._lines())
 
     def _lines(self) -> Iterator[str]:
-        yield from _head("tieline_requests_total", "counter", "Requests by frontend and backend.")
+        yield from head("tieline_requests_total", "counter", "Requests by frontend and backend.")
         for (frontend, backend), count in sorted(self.requests.items()):
-            yield f'tieline_requests_total{{frontend="{_label(frontend)}",backend="{_label(backend)}"}} {count}'
-        yield from _head("tieline_errors_total", "counter", "Failed requests by frontend and kind of error.")
+            yield f'tieline_requests_total{{frontend="{label(frontend)}",backend="{label(backend)}"}} {count}'
+        yield from head("tieline_errors_total", "counter", "Failed requests by frontend and kind of error.")
         for (frontend, kind), count in sorted(self.errors.items()):
-            yield f'tieline_errors_total{{frontend="{_label(frontend)}",kind="{_label(kind)}"}} {count}'
-        yield from _head("tieline_tokens_total", "counter", "Tokens as reported by upstreams.")
+            yield f'tieline_errors_total{{frontend="{label(frontend)}",kind="{label(kind)}"}} {count}'
+        yield from head("tieline_tokens_total", "counter", "Tokens as reported by upstreams.")
         yield f'tieline_tokens_total{{direction="input"}} {self.tokens_in}'
         yield f'tieline_tokens_total{{direction="output"}} {self.tokens_out}'
         yield from _single("tieline_tool_calls_total", "counter", "Tool calls made by models.", self.calls)
@@ -45,31 +47,34 @@ class Metrics:
         yield from _single("tieline_open_legs", "gauge", "Requests in progress.", self.open_legs)
         yield from _single("tieline_parked_runs", "gauge", "Runs that wait for tool results.", self.parked)
         yield from _single("tieline_resumed_runs_total", "counter", "Parked runs that were resumed.", self.resumed)
-        yield from _head("tieline_dropped_runs_total", "counter", "Parked runs closed before their results came.")
+        yield from head("tieline_dropped_runs_total", "counter", "Parked runs closed before their results came.")
         yield f'tieline_dropped_runs_total{{reason="deadline"}} {self.expired}'
         yield f'tieline_dropped_runs_total{{reason="crowded"}} {self.crowded_out}'
         cache = self._conversations
-        yield from _head("tieline_conversation_cache_lookups_total", "counter", "Lookups in the conversation cache.")
+        yield from head("tieline_conversation_cache_lookups_total", "counter", "Lookups in the conversation cache.")
         yield f'tieline_conversation_cache_lookups_total{{result="hit"}} {cache.hits}'
         yield f'tieline_conversation_cache_lookups_total{{result="miss"}} {cache.misses}'
         yield from _single("tieline_conversation_cache_bytes", "gauge", "Size of the conversation cache.", cache.weight)
         records = self._records
         yield from _histogram("tieline_first_byte_seconds", "Time until the first event of a leg.", records.first_byte)
         yield from _histogram("tieline_relay_seconds", "Time until the last event of a leg.", records.duration)
+        for source in self.sources:
+            yield from source()
 
 
-def _head(name: str, kind: str, text: str) -> Iterator[str]:
+def head(name: str, kind: str, text: str) -> Iterator[str]:
+    """Yield the lines that describe a metric."""
     yield f"# HELP {name} {text}"
     yield f"# TYPE {name} {kind}"
 
 
 def _single(name: str, kind: str, text: str, value: int) -> Iterator[str]:
-    yield from _head(name, kind, text)
+    yield from head(name, kind, text)
     yield f"{name} {value}"
 
 
 def _histogram(name: str, text: str, histogram: Histogram) -> Iterator[str]:
-    yield from _head(name, "histogram", text)
+    yield from head(name, "histogram", text)
     total = 0
     for bound, count in zip((*BUCKETS, "+Inf"), histogram.counts, strict=True):
         total += count
@@ -78,5 +83,6 @@ def _histogram(name: str, text: str, histogram: Histogram) -> Iterator[str]:
     yield f"{name}_count {total}"
 
 
-def _label(value: str) -> str:
+def label(value: str) -> str:
+    """Return the value of a label with its special characters escaped."""
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
-from tieline.core.archive.archive import Archive
 from tieline.frontends.http import Exchange
 from tieline.frontends.responses.history import Context, context_of
 from tieline.frontends.responses.requests import Owners, nothing_there, page_of, path_below
 from tieline.model.content import Checkpoint
 from tieline.model.errors import BadRequest, GatewayError
+from tieline.model.ports import DocumentArchive
 from tieline.wire.openai_responses.echo import without_credentials
 from tieline.wire.openai_responses.stored import (
     StoredConversation,
@@ -64,7 +64,12 @@ class Conversations:
     """The stored conversations of all clients. A client (`owner`) can access only its own."""
 
     def __init__(
-        self, archive: Archive, mint: Callable[[str], str], clock: Callable[[], float], *, is_storing: bool = True
+        self,
+        archive: DocumentArchive,
+        mint: Callable[[str], str],
+        clock: Callable[[], float],
+        *,
+        is_storing: bool = True,
     ) -> None:
         self._archive = archive
         self._is_storing = is_storing

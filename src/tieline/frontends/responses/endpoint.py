@@ -10,6 +10,7 @@ from tieline.core.legs.gateway import Gateway
 from tieline.frontends.http import Exchange
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import ClientProtocol, Relay, Writer, client_of, selecting
+from tieline.frontends.replicas import Replicas
 from tieline.frontends.responses.background import BackgroundResponses
 from tieline.frontends.responses.creation import Creation, ResponseCreator
 from tieline.frontends.responses.history import ResponseHistory
@@ -18,6 +19,8 @@ from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Reply
 from tieline.wire import openai_responses as wire
 from tieline.wire.openai_responses.stored import (
+    PREVIOUS_NOT_FOUND,
+    CreateRequest,
     render_deleted,
     render_input_tokens,
     render_items,
@@ -47,6 +50,7 @@ class ResponsesFrontend:
         history: ResponseHistory,
         background: BackgroundResponses,
         owners: Owners,
+        replicas: Replicas | None = None,
     ) -> None:
         self._relay = relay
         self._profiles = profiles
@@ -55,14 +59,29 @@ class ResponsesFrontend:
         self._history = history
         self._background = background
         self._owners = owners
+        self._replicas = replicas
 
     async def create(self, exchange: Exchange) -> None:
         """Create a response, and send it whole or streamed, or create it in the background."""
-        creation = await self._prepared(exchange, await exchange.body())
+        body = await exchange.body()
+        if self._replicas is not None and await self._has_conversation_elsewhere(exchange, body):
+            return
+        try:
+            creation = await self._prepared(exchange, body)
+        except GatewayError as error:
+            # The replica that created the previous response may not have stored it yet.
+            if error.code != PREVIOUS_NOT_FOUND or not await self._is_elsewhere(
+                exchange, CreateRequest(body).previous or "", even_if_complete=True
+            ):
+                raise
+            return
         if not creation.create.generates:
             self._creator.release(creation)
             raise BadRequest("`generate`: expected true; only a WebSocket takes requests without an answer", "generate")
         if creation.create.is_background:
+            if self._replicas is not None and await self._replicas.forward_turn(exchange, creation.request):
+                self._creator.release(creation)
+                return
             request = selecting(creation.request, exchange)
             client = client_of(exchange, RESPONSES.name, self._profile(exchange), creation.size)
             await self._background.start(exchange, creation._replace(request=request), client)
@@ -76,8 +95,11 @@ class ResponsesFrontend:
     async def get(self, exchange: Exchange) -> None:
         """Respond with a stored response, a stream of its events, or a page of the items that it answered."""
         owner, path = self._owners.of(exchange), path_below(exchange, "responses")
+        is_followed = query_of(exchange).get("stream") == ["true"]
+        if await self._is_elsewhere(exchange, path[0], even_if_complete=is_followed):
+            return
         match path:
-            case [response_id] if query_of(exchange).get("stream") == ["true"]:
+            case [response_id] if is_followed:
                 await self._background.follow(exchange, owner, response_id)
             case [response_id]:
                 stored = await self._background.get(owner, response_id)
@@ -94,6 +116,8 @@ class ResponsesFrontend:
         owner, (response_id, *below) = self._owners.of(exchange), path_below(exchange, "responses")
         if below:
             raise nothing_there(exchange)
+        if await self._is_elsewhere(exchange, response_id, even_if_complete=True):
+            return
         if not await self._background.remove(owner, response_id):
             raise response_not_found(response_id)
         await exchange.respond(200, render_deleted(response_id, "response"))
@@ -109,6 +133,24 @@ class ResponsesFrontend:
                 await self._cancel(exchange, response_id)
             case _:
                 raise nothing_there(exchange)
+
+    async def _is_elsewhere(self, exchange: Exchange, response_id: str, *, even_if_complete: bool) -> bool:
+        """Forward a request about a response to the replica that creates it. Return False if it has to be served here.
+
+        A complete response is served here, unless `even_if_complete` is true, because it is stored for all replicas.
+        """
+        if self._replicas is None or exchange.is_forwarded:
+            return False
+        if not even_if_complete:
+            stored = await self._history.get(self._owners.of(exchange), response_id)
+            if stored is not None and stored.is_complete:
+                return False
+        return await self._replicas.forward_to_owner(exchange, response_id)
+
+    async def _has_conversation_elsewhere(self, exchange: Exchange, body: bytes) -> bool:
+        """Forward a request that adds to a conversation of another replica: one replica makes all its changes."""
+        conversation = CreateRequest(body).conversation if b'"conversation"' in body else None
+        return conversation is not None and await self._is_elsewhere(exchange, conversation, even_if_complete=True)
 
     def _profile(self, exchange: Exchange) -> Profile:
         return self._profiles.common or self._profiles.of(exchange)
@@ -156,6 +198,8 @@ class ResponsesFrontend:
 
     async def _cancel(self, exchange: Exchange, response_id: str) -> None:
         """Cancel a background response, unless it has already ended. Respond with its state."""
+        if await self._is_elsewhere(exchange, response_id, even_if_complete=True):
+            return
         owner = self._owners.of(exchange)
         await self._background.cancel(owner, response_id)
         stored = await self._background.get(owner, response_id)

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from msgspec import Raw
 
-from tieline.core.archive.archive import Archive
 from tieline.model.bounded_cache import BoundedCache
 from tieline.model.content import Checkpoint
 from tieline.model.errors import BadRequest, GatewayError
+from tieline.model.ports import DocumentArchive
 from tieline.tasks import step_aside
 from tieline.wire.openai_responses.stored import (
     StoredConversation,
@@ -65,7 +65,7 @@ NO_CONTEXT = Context()
 class ResponseHistory:
     """The stored responses of all clients. A client (`owner`) can access only its own."""
 
-    def __init__(self, responses: Archive, items: Archive) -> None:
+    def __init__(self, responses: DocumentArchive, items: DocumentArchive) -> None:
         self._responses = responses
         self._items = items
         """Maps item ids to response ids. It omits the ids made by the gateway, which contain the response id."""
@@ -100,7 +100,7 @@ class ResponseHistory:
         previous: str | None = response_id
         while previous is not None:
             known = self._contexts.get((owner, previous))
-            if known is not None and self._are_stored(owner, known.chain):
+            if known is not None and await self._responses.holds(owner, known.chain):
                 context = known
                 break
             found = await self.get(owner, previous)
@@ -188,10 +188,6 @@ class ResponseHistory:
             if len(identity) <= MAX_INDEXED_ID and response_of(identity) != response_id:
                 self._items.put(owner, identity, response_id.encode())
         return True
-
-    def _are_stored(self, owner: str, responses: Sequence[str]) -> bool:
-        """Return whether all of these responses are stored. Mark the stored ones as used."""
-        return [self._responses.touch(owner, response_id) for response_id in responses].count(False) == 0
 
     async def _referenced(self, owner: str, references: Collection[str]) -> dict[str, Raw]:
         """Return the stored items with these ids, by id. Leave out ids that are not stored."""

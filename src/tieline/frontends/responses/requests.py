@@ -21,9 +21,14 @@ class Owners:
         self._guard = guard
 
     def of(self, exchange: Exchange) -> str:
-        """Return the owner: a digest of the key (so that the key itself is never stored), or "" without keys."""
+        """Return the owner: a digest of the key (so that the key itself is never stored), or "" without keys.
+
+        For a key from the database it is an id, which stays the same when the key is rotated.
+        """
         if not self._guard.has_keys:
             return ""
+        if exchange.client_key is not None and exchange.client_key.archive:
+            return exchange.client_key.archive
         return sha256(exchange.key.encode("utf-8", "replace")).hexdigest()[:24]
 
 

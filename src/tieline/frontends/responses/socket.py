@@ -21,10 +21,13 @@ from tieline.frontends.guard import Guard
 from tieline.frontends.http import Exchange, WebSocket
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import STOPPING, client_of, selecting
+from tieline.frontends.replicas import Replicas
 from tieline.frontends.responses.creation import Creation, ResponseCreator, StoringWriter, context_after
+from tieline.frontends.responses.forwarded_turn import ForwardedTurn
 from tieline.frontends.responses.history import Context
 from tieline.frontends.responses.requests import Owners
 from tieline.model.bounded_cache import BoundedCache
+from tieline.model.content import Checkpoint
 from tieline.model.errors import BadRequest, GatewayError, LegFailed
 from tieline.model.events import Batch, Event, Failed, Finished, Started, StopReason, Usage
 from tieline.wire.openai_responses.frames import error_frame, events_in, with_stream_id
@@ -72,7 +75,9 @@ class ResponsesSocket:
         guard: Guard,
         *,
         keep_alive: float = 15.0,
+        replicas: Replicas | None = None,
     ) -> None:
+        self._replicas = replicas
         self._profiles = profiles
         self._creator = creator
         self._owners = owners
@@ -98,6 +103,7 @@ class ResponsesSocket:
                 owner=self._owners.of(exchange),
                 keep_alive=self._keep_alive,
                 tasks=tasks,
+                replicas=self._replicas,
             )
             try:
                 while (message := await socket.receive()) is not None:
@@ -163,7 +169,9 @@ class _Session:
         owner: str,
         keep_alive: float,
         tasks: asyncio.TaskGroup,
+        replicas: Replicas | None,
     ) -> None:
+        self._replicas = replicas
         self._exchange = exchange
         self._socket = socket
         self._creator = creator
@@ -259,8 +267,13 @@ class _Session:
         writer = self._creator.writer(creation)
         sender = _Sender(self._socket, lane.stream_id, writer)
         try:
+            if self._replicas is not None and creation.create.generates:
+                turn = await ForwardedTurn.open(self._replicas, self._exchange, creation)
+                if turn is not None:
+                    await self._pass_on(turn, lane, creation, sender)
+                    return
             if await self._create(creation, sender) and writer.response:
-                self._remember(lane, creation, writer)
+                self._remember(lane, creation, creation.options.response_id, writer.response, writer.checkpoint)
         except Exception:
             # A bug: send the client an error that it can parse, and log the traceback.
             log.exception("a response on a WebSocket failed")
@@ -280,10 +293,23 @@ class _Session:
             raise
         return creation
 
-    def _remember(self, lane: _Lane, creation: Creation, writer: StoringWriter) -> None:
+    def _remember(
+        self, lane: _Lane, creation: Creation, response_id: str, response: bytes, checkpoint: Checkpoint | None = None
+    ) -> None:
         with suppress(GatewayError):  # too large to be continued by its id
-            context = context_after(creation, writer.response, writer.checkpoint)
-            self._memory.put(lane.stream_id, creation.options.response_id, context)
+            self._memory.put(lane.stream_id, response_id, context_after(creation, response, checkpoint))
+
+    async def _pass_on(self, turn: ForwardedTurn, lane: _Lane, creation: Creation, sender: "_Sender") -> None:
+        """Send the events of a response that another replica creates."""
+        try:
+            async for events in turn:
+                await sender.send_events(events)
+        except GatewayError as error:
+            await self._send_error(error, lane.stream_id)
+        finally:
+            turn.close()
+        if turn.response:
+            self._remember(lane, creation, turn.response_id, turn.response)
 
     async def _create(self, creation: Creation, sender: "_Sender") -> bool:
         """Create a response and send its events. Return whether the response succeeded."""
@@ -337,7 +363,7 @@ class _Sender:
 
     async def send(self, batch: Batch) -> None:
         """Send a batch of the leg."""
-        await self._send(events_in(self._writer.write_all(batch)))
+        await self.send_events(events_in(self._writer.write_all(batch)))
 
     async def fail(self, failed: Failed, batch: Batch = ()) -> None:
         """Send a failure: as an error with a status if no event was sent before, otherwise as the end of the response.
@@ -347,7 +373,7 @@ class _Sender:
         if self._has_begun:
             await self.send(batch or (failed,))
         else:
-            await self._send([error_frame(LegFailed(failed))])
+            await self.send_events([error_frame(LegFailed(failed))])
 
     def start_keep_alives(self, interval: float, tasks: asyncio.TaskGroup) -> None:
         """Send the response's state after each `interval` seconds without an event; otherwise some clients give up.
@@ -369,9 +395,10 @@ class _Sender:
         self.start_keep_alives(interval, tasks)
 
     async def _send_keep_alive(self) -> None:
-        await self._send(events_in(self._writer.keep_alive()))
+        await self.send_events(events_in(self._writer.keep_alive()))
 
-    async def _send(self, events: list[bytes]) -> None:
+    async def send_events(self, events: list[bytes]) -> None:
+        """Send events, each given as JSON."""
         if not events:
             return
         if self._stream_id is not None:

@@ -77,6 +77,8 @@ _ITEMS = msgspec.json.Decoder(list[Raw])
 _TEXT = msgspec.json.Decoder(str)
 _PLACE = re.compile(r"\binput\[(\d+)\]")
 _RESPONSE = "resp_"
+PREVIOUS_NOT_FOUND = "previous_response_not_found"
+"""The code of the error for a previous response that is not stored."""
 
 
 class CreateRequest:
@@ -411,7 +413,7 @@ def previous_not_found(response_id: str) -> GatewayError:
     Clients recognise the error's code, and then send the whole conversation.
     """
     message = f"Previous response with id '{response_id}' not found."
-    return BadRequest(message, "previous_response_id", code="previous_response_not_found")
+    return BadRequest(message, "previous_response_id", code=PREVIOUS_NOT_FOUND)
 
 
 def previous_incomplete(response_id: str) -> GatewayError:

@@ -2,4 +2,85 @@
 
 from tieline.app.database.migrations import Migration
 
-KEYS: tuple[Migration, ...] = ()
+KEYS: tuple[Migration, ...] = (
+    Migration(
+        10,
+        (
+            # A changed row has a higher version, so count and sum of the versions show whether anything has changed.
+            """
+            CREATE TABLE api_key (
+                id {text} PRIMARY KEY,
+                name {text} NOT NULL UNIQUE,
+                digest {text} NOT NULL UNIQUE,
+                previous_digest {text},
+                previous_until {real},
+                rules {text} NOT NULL,
+                created {real} NOT NULL,
+                revoked {real},
+                last_used {real},
+                version {integer} NOT NULL
+            )
+            """,
+        ),
+    ),
+    Migration(
+        11,
+        (
+            # One row for each request, so that an entry that is inserted again is not counted again. `batch` is the
+            # transaction that inserted it.
+            """
+            CREATE TABLE usage_entry (
+                id {text} PRIMARY KEY,
+                batch {text} NOT NULL,
+                at {integer} NOT NULL,
+                owner {text} NOT NULL,
+                backend {text} NOT NULL,
+                model {text} NOT NULL,
+                client {text} NOT NULL,
+                day {text} NOT NULL,
+                status {text} NOT NULL,
+                input {integer} NOT NULL,
+                output {integer} NOT NULL,
+                cache_read {integer} NOT NULL,
+                cache_write {integer} NOT NULL,
+                reasoning {integer} NOT NULL,
+                cost {integer},
+                estimated {integer} NOT NULL
+            )
+            """,
+            """
+            CREATE TABLE usage (
+                owner {text} NOT NULL,
+                day {text} NOT NULL,
+                backend {text} NOT NULL,
+                model {text} NOT NULL,
+                client {text} NOT NULL,
+                requests {integer} NOT NULL,
+                failed {integer} NOT NULL,
+                cancelled {integer} NOT NULL,
+                input {integer} NOT NULL,
+                output {integer} NOT NULL,
+                cache_read {integer} NOT NULL,
+                cache_write {integer} NOT NULL,
+                reasoning {integer} NOT NULL,
+                cost {integer} NOT NULL,
+                unpriced {integer} NOT NULL,
+                estimated {integer} NOT NULL,
+                PRIMARY KEY (owner, day, backend, model, client)
+            )
+            """,
+            "CREATE INDEX usage_of_day ON usage (day)",
+            # What limits need, small enough to be read every few seconds.
+            """
+            CREATE TABLE usage_total (
+                owner {text} NOT NULL,
+                day {text} NOT NULL,
+                requests {integer} NOT NULL,
+                tokens {integer} NOT NULL,
+                cost {integer} NOT NULL,
+                PRIMARY KEY (owner, day)
+            )
+            """,
+        ),
+    ),
+)

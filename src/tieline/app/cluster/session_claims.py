@@ -1,0 +1,117 @@
+"""Claims on page sessions, in a table that all replicas share.
+
+The claim of a dead replica is taken over by the next replica that needs the session. If a claim could not be released,
+for example because the database was not available, other replicas forward requests about the session to its holder.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from tieline.app.database.engine import Database, DatabaseFailed
+from tieline.model.errors import GatewayError
+from tieline.tasks import Tasks
+
+log = logging.getLogger("tieline")
+
+CHANNEL = "session"
+"""The channel for changes. The payload is the tag of the replica that changed a session, and the id of the session."""
+ATTEMPTS = 5
+"""Maximum number of attempts to claim a session whose claim changes at the same time."""
+
+_CLAIM = "INSERT INTO session_claim (session, replica) VALUES (?, ?) ON CONFLICT (session) DO NOTHING"
+_LIST = "SELECT session, replica FROM session_claim"
+_HOLDER = "SELECT replica FROM session_claim WHERE session = ?"
+_TAKE_OVER = "UPDATE session_claim SET replica = ? WHERE session = ? AND replica = ?"
+_RELEASE = "DELETE FROM session_claim WHERE session = ? AND replica = ?"
+
+
+class DatabaseClaims:
+    """The claims of the replica `replica` and of the others.
+
+    `is_alive` returns whether another replica is alive. Every `interval` seconds, it is called for all replicas that
+    have claims.
+    """
+
+    def __init__(
+        self, database: Database, replica: str, tasks: Tasks, *, is_alive: Callable[[str], bool], interval: float
+    ) -> None:
+        self.replica = replica
+        self._database = database
+        self._tasks = tasks
+        self._is_alive = is_alive
+        self._interval = interval
+
+    @property
+    def is_available(self) -> bool:
+        return self._database.is_available
+
+    def is_alive(self, replica: str) -> bool:
+        return self._is_alive(replica)
+
+    async def claim(self, session_id: str) -> str | None:
+        try:
+            for _ in range(ATTEMPTS):
+                if await self._database.execute(_CLAIM, (session_id, self.replica)):
+                    return None
+                holder = await self._holder(session_id)
+                if holder is not None and holder != self.replica and self._is_alive(holder):
+                    return holder
+                if holder == self.replica or await self._take_over(session_id, holder):
+                    return None
+        except DatabaseFailed as error:
+            message = "The database cannot be reached, so the session cannot be changed; try again in a moment."
+            raise GatewayError("overloaded", message, retry_after=1.0) from error
+        raise GatewayError("overloaded", "Several replicas are changing this session; try again in a moment.")
+
+    async def _take_over(self, session_id: str, holder: str | None) -> bool:
+        """Take the claim of a dead replica. Return False if the claim has changed meanwhile."""
+        if holder is None or not await self._database.execute(_TAKE_OVER, (self.replica, session_id, holder)):
+            return False
+        log.info("took over a session from the replica %s, which is gone", holder)
+        return True
+
+    async def release(self, session_id: str) -> None:
+        with suppress(DatabaseFailed):
+            await self._database.execute(_RELEASE, (session_id, self.replica))
+
+    async def is_claimed(self, session_id: str) -> bool:
+        try:
+            return await self._holder(session_id) == self.replica
+        except DatabaseFailed:
+            return True
+
+    async def announce(self, session_id: str) -> None:
+        with suppress(DatabaseFailed):
+            await self._database.notify(CHANNEL, f"{self.replica} {session_id}")
+
+    def listen(self, changed: Callable[[str], None], orphaned: Callable[[str], Awaitable[None]]) -> None:
+        def on_message(payload: str) -> None:
+            replica, _, session_id = payload.partition(" ")
+            if replica != self.replica:
+                changed(session_id)
+
+        self._database.listen(CHANNEL, on_message)
+        self._tasks.start(self._watch_claims(orphaned), "claims of sessions")
+
+    async def _watch_claims(self, orphaned: Callable[[str], Awaitable[None]]) -> None:
+        before: set[tuple[str, str]] = set()
+        while True:
+            await asyncio.sleep(self._interval)
+            try:
+                rows = await self._database.fetch(_LIST)
+            except DatabaseFailed:
+                continue
+            dead = {(session, holder) for session, holder in rows if not self._is_known(holder)}
+            # A replica that has just started may not be known yet. It is not taken for dead at first sight.
+            for session_id, _ in before & dead:
+                await orphaned(session_id)
+            before = dead
+
+    def _is_known(self, replica: str) -> bool:
+        return replica == self.replica or self._is_alive(replica)
+
+    async def _holder(self, session_id: str) -> str | None:
+        rows = await self._database.fetch(_HOLDER, (session_id,))
+        return str(rows[0][0]) if rows else None

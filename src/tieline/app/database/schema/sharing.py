@@ -1,0 +1,29 @@
+"""The tables through which replicas share the inbox, page sessions and the page's event stream. Migrations 30 to 39."""
+
+from tieline.app.database.migrations import Migration
+
+SHARING: tuple[Migration, ...] = (
+    Migration(
+        30,
+        (
+            # `data` is a core.inbox.inbox.PendingItem as JSON. `revision` differs after each change of the item.
+            """
+            CREATE TABLE inbox_item (
+                id {text} PRIMARY KEY,
+                replica {text} NOT NULL,
+                revision {integer} NOT NULL,
+                since {real} NOT NULL,
+                data {bytes} NOT NULL
+            )
+            """,
+            # `scopes` are the scopes of the replica's watchers as JSON.
+            "CREATE TABLE inbox_watcher (replica {text} PRIMARY KEY, scopes {text} NOT NULL)",
+        ),
+        shared_only=True,
+    ),
+    Migration(
+        31,
+        ("CREATE TABLE session_claim (session {text} PRIMARY KEY, replica {text} NOT NULL)",),
+        shared_only=True,
+    ),
+)

@@ -1,0 +1,241 @@
+"""Moves usage from the spool to the database, off the path of requests, and tells accounts what the database knows."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+
+from tieline.app.database.engine import Database, DatabaseFailed, DatabaseUnavailable
+from tieline.app.keys.table import KeyTable
+from tieline.app.usage.spool import Spool, SpoolFile, leftovers
+from tieline.app.usage.tables import ENTRY_DAYS, UsageTables
+from tieline.core.usage.accounts import Accounts
+from tieline.core.usage.meter import UsageEntry
+from tieline.core.watch.metrics import head
+from tieline.tasks import Tasks
+
+log = logging.getLogger("tieline")
+
+FLUSH_INTERVAL = 1.0
+"""Seconds between the first entry and its insertion, so that entries are inserted in batches."""
+SYNC_INTERVAL = 2.0
+"""Seconds between two looks at what other replicas have recorded."""
+RETRY_INTERVAL = 2.0
+IMPORT_INTERVAL = 60.0
+"""Seconds between two searches for the files of dead processes."""
+PRUNE_INTERVAL = 6 * 3600.0
+BATCH = 500
+CLOSING = 3.0
+"""Seconds that closing the ledger may take. What is not in the database by then stays in the spool."""
+HOUR = 3600
+DAY = 24 * HOUR
+
+
+class UsageLedger:
+    """Records usage. `now` returns the Unix time. `folder` is that of the spool.
+
+    `write` may be called before the database can be reached. Everything else happens in one background task.
+    """
+
+    def __init__(
+        self,
+        get_database: Callable[[], Database],
+        folder: Path | None,
+        tasks: Tasks,
+        accounts: Accounts,
+        *,
+        now: Callable[[], float],
+        keep_days: int,
+        interval: float = FLUSH_INTERVAL,
+    ) -> None:
+        self._get_database = get_database
+        self._tasks = tasks
+        self._accounts = accounts
+        self._now = now
+        self._keep_days = keep_days
+        self._interval = interval
+        self.spool = Spool(folder)
+        self._used: dict[str, int] = {}
+        """The hour in which each key was last used, as far as the table of keys knows."""
+        self._touched: set[str] = set()
+        self._prefix = secrets.token_hex(6)
+        self._numbers: Iterator[int] = count()
+        self._work: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._must_sync = False
+        self._flushing = asyncio.Lock()
+        self._inserted = 0
+        """The last segment that is in the database."""
+        self._is_failing = False
+        self._rejected = 0
+        accounts.is_reachable = self._is_reachable
+
+    def new_id(self) -> str:
+        """Return the id of a new entry. Those of one process are in order."""
+        return f"{self._prefix}{next(self._numbers):012x}"
+
+    def write(self, entry: UsageEntry) -> int:
+        """Write an entry to the spool, and return the number of its segment. It is inserted later."""
+        if entry.owner:
+            self._touched.add(entry.owner)
+        segment = self.spool.append(entry)
+        self.start()
+        if not self._wake.is_set():
+            self._wake.set()
+        return segment
+
+    def start(self) -> None:
+        """Begin to import what dead processes have left, and to insert what is written."""
+        if self._work is None:
+            self._work = self._tasks.start(self._run(), "usage ledger")
+
+    def sync_soon(self) -> None:
+        """Tell the accounts soon what the database knows, because keys have changed."""
+        self._must_sync = True
+        self._wake.set()
+
+    async def sync(self) -> None:
+        """Tell the accounts what the database knows. Raise DatabaseFailed."""
+        self._must_sync = False
+        accounts, through = self._accounts.all(), self._inserted
+        if accounts:
+            tables = UsageTables(self._get_database())
+            totals = await tables.totals([account.name for account in accounts], self._now())
+            for account in accounts:
+                account.synced(totals[account.name], through)
+
+    async def flush(self) -> None:
+        """Insert what is in the spool. Raise DatabaseFailed."""
+        async with self._flushing:
+            taken = self.spool.take()
+            if taken is None:
+                return
+            segment, file, unwritten = taken
+            if file is not None:
+                await self._insert_file(file)
+            await self._insert(unwritten)
+            self.spool.inserted()
+            self._inserted = segment
+            await self._touch()
+            await self.sync()
+
+    async def import_leftovers(self) -> None:
+        """Insert what processes that have ended left in their spools. Raise DatabaseFailed."""
+        if self.spool.folder is None:
+            return
+        for file in leftovers(self.spool.folder):
+            is_done = False
+            try:
+                await self._insert_file(file)
+                is_done = True
+            finally:
+                file.close(remove=is_done)
+
+    async def aclose(self) -> None:
+        """Insert what is left, if possible, and close the spool."""
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.wait([self._work])
+            self._work = None
+        try:
+            async with asyncio.timeout(CLOSING):
+                await self.flush()
+                await self.flush()  # what was written during the first one
+        except (DatabaseFailed, TimeoutError) as error:
+            log.warning("%d bytes of usage stay in the spool for the next start: %s", self.spool.size, error)
+        self.spool.close()
+
+    def metric_lines(self) -> Iterator[str]:
+        """Yield the state of the spool in the Prometheus text format."""
+        spool = self.spool
+        yield from head("tieline_usage_spool_bytes", "gauge", "Usage that is not in the database yet.")
+        yield f"tieline_usage_spool_bytes {spool.size}"
+        yield from head("tieline_usage_spool_errors_total", "counter", "Usage entries that could not be spooled.")
+        yield f"tieline_usage_spool_errors_total {spool.failures}"
+        yield from head("tieline_usage_lost_total", "counter", "Usage entries that were lost.")
+        yield f"tieline_usage_lost_total {spool.lost + self._rejected}"
+
+    # ── In the background ────────────────────────────────────────────────────────────────────────
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        next_import = next_prune = 0.0
+        while True:
+            pause = self._interval
+            try:
+                if loop.time() >= next_import:
+                    await self.import_leftovers()
+                    next_import = loop.time() + IMPORT_INTERVAL
+                await self.flush()
+                if self._must_sync or self._get_database().is_shared:
+                    await self.sync()
+                if loop.time() >= next_prune:
+                    await UsageTables(self._get_database()).prune(self._now(), self._keep_days)
+                    next_prune = loop.time() + PRUNE_INTERVAL
+                self._is_failing = False
+            except DatabaseFailed as error:
+                if not self._is_failing:
+                    log.warning("usage stays in the spool, because the database cannot be used: %s", error)
+                self._is_failing = True
+                pause = RETRY_INTERVAL
+            await self._pause(pause, until=next_import - loop.time())
+
+    async def _pause(self, seconds: float, until: float) -> None:
+        """Wait for entries, and then long enough to collect a batch. Do not wait longer than `until`."""
+        if not self._is_failing:
+            idle = SYNC_INTERVAL if self._get_database().is_shared and self._accounts.all() else max(0.0, until)
+            try:
+                async with asyncio.timeout(idle):
+                    await self._wake.wait()
+            except TimeoutError:
+                return
+            self._wake.clear()
+            if self._must_sync:
+                return
+        await asyncio.sleep(seconds)
+
+    async def _insert_file(self, file: SpoolFile) -> None:
+        batches = file.batches(BATCH)
+        while batch := await asyncio.to_thread(next, batches, None):
+            await self._insert(batch)
+
+    async def _insert(self, entries: Sequence[UsageEntry]) -> None:
+        oldest = self._now() - ENTRY_DAYS * DAY
+        accepted = [entry for entry in entries if entry.at >= oldest]
+        if len(accepted) < len(entries):
+            log.error("%d usage entries are too old to be counted exactly once", len(entries) - len(accepted))
+            self._rejected += len(entries) - len(accepted)
+        tables = UsageTables(self._get_database())
+        try:
+            await tables.insert(accepted)
+        except DatabaseUnavailable:
+            raise
+        except DatabaseFailed as error:
+            await self._insert_one_by_one(tables, accepted, error)
+
+    async def _insert_one_by_one(
+        self, tables: UsageTables, entries: Sequence[UsageEntry], error: DatabaseFailed
+    ) -> None:
+        """Insert entries of which the database rejects at least one. Such an entry must not block all others."""
+        log.error("the database rejects an entry of the usage spool: %s", error)
+        for entry in entries:
+            try:
+                await tables.insert([entry])
+            except DatabaseUnavailable:
+                raise
+            except DatabaseFailed:
+                self._rejected += 1
+
+    async def _touch(self) -> None:
+        """Record the hour in which keys were last used."""
+        hour = int(self._now()) // HOUR
+        touched, self._touched = self._touched, set()
+        used = {name: float(hour * HOUR) for name in touched if self._used.get(name) != hour}
+        if used:
+            await KeyTable(self._get_database(), self._now).touch(used)
+            self._used.update(dict.fromkeys(used, hour))
+
+    def _is_reachable(self) -> bool:
+        return self._get_database().is_available

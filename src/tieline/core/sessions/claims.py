@@ -1,0 +1,122 @@
+"""Claims on sessions: of all replicas that use the same store, only the one with the claim changes a session.
+
+A replica claims a session while it changes it, and as long as it generates a message in it. Until then it knows the
+session better than the store does. A claim of a replica that is dead does not count.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from tieline.model.errors import GatewayError
+from tieline.tasks import Tasks
+
+
+class SessionElsewhere(GatewayError):
+    """Another replica has claimed the session. It has to serve the request."""
+
+    def __init__(self, replica: str) -> None:
+        message = "Another replica is working on this session, and does not answer; try again in a moment."
+        super().__init__("bad_request", message, status=409, code="running")
+        self.replica = replica
+
+
+class SessionClaims(Protocol):
+    """The claims of all replicas, and announcements of changes."""
+
+    @property
+    def replica(self) -> str:
+        """The name of this replica."""
+
+    @property
+    def is_available(self) -> bool:
+        """Whether the store can be reached."""
+
+    def is_alive(self, replica: str) -> bool:
+        """Return whether another replica is alive."""
+
+    async def claim(self, session_id: str) -> str | None:
+        """Claim a session for this replica. If another one has claimed it, return the name of that replica.
+
+        Raise GatewayError if the store cannot be reached.
+        """
+
+    async def release(self, session_id: str) -> None:
+        """Give up a claim of this replica. If the store cannot be reached, this happens later."""
+
+    async def is_claimed(self, session_id: str) -> bool:
+        """Return whether this replica has the claim. If the store cannot be reached, return True."""
+
+    async def announce(self, session_id: str) -> None:
+        """Let the other replicas know that a stored session has changed."""
+
+    def listen(self, changed: Callable[[str], None], orphaned: Callable[[str], Awaitable[None]]) -> None:
+        """Await `orphaned` with the id of each session whose claim belongs to a dead replica.
+
+        Call `changed` with the id of each session that another replica has changed. The id is empty if changes may have
+        been missed.
+        """
+
+
+class _Held:
+    """How often a session is held, and by how many tasks this object is used."""
+
+    __slots__ = ("count", "lock", "users")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.users = 0
+        self.lock = asyncio.Lock()
+
+
+class HeldClaims:
+    """The claims of this replica. A session is claimed when it is held first, and released when it is held no more."""
+
+    def __init__(self, claims: SessionClaims, tasks: Tasks) -> None:
+        self._claims = claims
+        self._tasks = tasks
+        self._held: dict[str, _Held] = {}
+
+    def __contains__(self, session_id: str) -> bool:
+        held = self._held.get(session_id)
+        return held is not None and held.count > 0
+
+    async def hold(self, session_id: str, refresh: Callable[[], Awaitable[None]]) -> None:
+        """Hold a session until `let_go`. Await `refresh` after it has been claimed.
+
+        Raise SessionElsewhere if another replica has claimed it, and GatewayError if the store cannot be reached.
+        """
+        async with self._locked(session_id) as held:
+            if not held.count:
+                other = await self._claims.claim(session_id)
+                if other is not None:
+                    raise SessionElsewhere(other)
+                await refresh()
+            held.count += 1
+
+    def hold_longer(self, session_id: str) -> None:
+        """Hold a session that is held already once more."""
+        self._held[session_id].count += 1
+
+    async def let_go(self, session_id: str) -> None:
+        """Undo one `hold`. If the caller is cancelled, the claim is released nevertheless."""
+        await asyncio.shield(self._tasks.start(self._let_go(session_id), "claim of a session"))
+
+    async def _let_go(self, session_id: str) -> None:
+        async with self._locked(session_id) as held:
+            held.count -= 1
+            if not held.count:
+                await self._claims.release(session_id)
+
+    @asynccontextmanager
+    async def _locked(self, session_id: str) -> AsyncGenerator[_Held, None]:
+        held = self._held.setdefault(session_id, _Held())
+        held.users += 1
+        try:
+            async with held.lock:
+                yield held
+        finally:
+            held.users -= 1
+            if not held.users and not held.count:
+                self._held.pop(session_id, None)

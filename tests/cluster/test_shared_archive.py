@@ -1,0 +1,136 @@
+"""Tests for the archive in a database that replicas share."""
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.postgres import PostgresServer
+from tieline.app.database.postgres import PostgresDatabase, PostgresLimits
+from tieline.app.database.shared_archive import SWEEP_INTERVAL, SharedArchive
+from tieline.core.archive.archive import ArchiveLimits
+from tieline.model.errors import GatewayError
+from tieline.tasks import Tasks
+
+PATIENCE = 30.0
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@asynccontextmanager
+async def archive(url: str, clock: Clock, **limits: int) -> AsyncGenerator[SharedArchive, None]:
+    tasks, database = Tasks(), PostgresDatabase(url, limits=PostgresLimits(retry=0.1))
+    shared = SharedArchive(database, "responses", tasks, clock, ArchiveLimits(**limits))
+    try:
+        yield shared
+    finally:
+        await tasks.aclose()
+        await shared.aclose()
+        await database.aclose()
+
+
+async def eventually(archive: SharedArchive, document_id: str, data: bytes | None) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                if await archive.get("ann", document_id) == data:
+                    return
+            except GatewayError:
+                pass
+            await asyncio.sleep(0.01)
+
+
+async def test_a_document_can_be_read_at_once_and_soon_by_other_replicas(postgres_url: str) -> None:
+    clock = Clock()
+    async with archive(postgres_url, clock) as first, archive(postgres_url, clock) as second:
+        assert await second.get("ann", "resp_1") is None
+        assert first.put("ann", "resp_1", b"one")
+        assert await first.get("ann", "resp_1") == b"one"
+        assert await first.holds("ann", ["resp_1"])
+        await eventually(second, "resp_1", b"one")
+        assert await second.holds("ann", ["resp_1"])
+        assert not await second.holds("ann", ["resp_1", "resp_2"])
+
+
+async def test_a_document_that_another_replica_removed_is_gone(postgres_url: str) -> None:
+    clock = Clock()
+    async with archive(postgres_url, clock) as first, archive(postgres_url, clock) as second:
+        first.put("ann", "resp_1", b"one")
+        await eventually(second, "resp_1", b"one")
+        assert await second.remove("ann", "resp_1")
+        assert not await second.remove("ann", "resp_1")
+        assert not await second.holds("ann", ["resp_1"])
+        await eventually(first, "resp_1", None)
+
+
+async def test_an_owner_sees_only_its_own_documents(postgres_url: str) -> None:
+    async with archive(postgres_url, Clock()) as shared:
+        shared.put("ann", "resp_1", b"one")
+        assert await shared.get("ben", "resp_1") is None
+        assert not await shared.holds("ben", ["resp_1"])
+        assert not await shared.remove("ben", "resp_1")
+        assert await shared.get("ann", "resp_1") == b"one"
+
+
+async def test_an_id_that_the_database_does_not_take_is_not_found(postgres_url: str) -> None:
+    async with archive(postgres_url, Clock()) as shared:
+        assert await shared.get("ann", "resp_\0") is None
+
+
+async def test_old_documents_expire(postgres_url: str) -> None:
+    clock = Clock()
+    async with archive(postgres_url, clock, age=100) as shared:
+        shared.put("ann", "old", b"old")
+        clock.now += 99
+        assert await shared.get("ann", "old") == b"old"
+        await eventually(shared, "old", b"old")
+        async with archive(postgres_url, clock, age=100) as other:
+            await eventually(other, "old", b"old")
+            clock.now += 2
+            assert await other.get("ann", "old") is None
+            assert not await other.holds("ann", ["old"])
+
+
+async def test_a_full_archive_drops_the_oldest_documents_of_its_largest_owner(postgres_url: str) -> None:
+    clock = Clock()
+    async with archive(postgres_url, clock, total=1000, each=400) as shared:
+        assert not shared.put("ann", "huge", bytes(401))
+        shared.put("ben", "small", bytes(100))
+        for number in range(4):
+            clock.now += 1
+            shared.put("ann", f"large{number}", bytes(300))
+        await eventually(shared, "large3", bytes(300))
+        async with archive(postgres_url, clock, total=1000, each=400) as other:
+            await eventually(other, "large3", bytes(300))
+            clock.now += SWEEP_INTERVAL
+            other.put("ben", "last", b"")
+            await eventually(other, "large0", None)
+            await eventually(other, "large1", None)
+            for kept in ("large2", "large3"):
+                assert await other.get("ann", kept) == bytes(300)
+            assert await other.get("ben", "small") == bytes(100)
+
+
+async def test_documents_wait_for_the_database(postgres_server: PostgresServer, postgres_url: str) -> None:
+    clock = Clock()
+    async with archive(postgres_url, clock) as shared:
+        shared.put("ann", "before", b"one")
+        async with archive(postgres_url, clock) as other:
+            await eventually(other, "before", b"one")
+        postgres_server.stop(signal.SIGINT)
+        try:
+            shared.put("ann", "during", b"two")
+            assert await shared.get("ann", "during") == b"two"
+            with pytest.raises(GatewayError, match="cannot be reached"):
+                await shared.get("ann", "before")
+        finally:
+            postgres_server.start()
+        async with archive(postgres_url, clock) as other:
+            await eventually(other, "during", b"two")
