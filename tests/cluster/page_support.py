@@ -102,6 +102,12 @@ class Person:
             yield events
 
     @asynccontextmanager
+    async def stream(self, replica: Replica, since: int) -> AsyncGenerator["Events", None]:
+        """Read the stream of the page through a replica, after the message with this number."""
+        async with self.events(replica, "/api/stream", {"last-event-id": str(since)}) as events:
+            yield events
+
+    @asynccontextmanager
     async def events(
         self, replica: Replica, path: str, headers: dict[str, str] | None = None
     ) -> AsyncGenerator["Events", None]:

@@ -146,6 +146,7 @@ class PageApi:
         examples: dict[str, Any] = {"folder": None, "items": []}
         if has_tools(exchange):  # the tools of an example work in a folder with sample files
             examples = {"folder": info.example_folder, "items": info.examples}
+        seq = await self._stream.position()
         sessions = (await self._sessions.summaries(exchange.visible))[:MAX_SESSIONS]
         await respond(
             exchange,
@@ -161,7 +162,7 @@ class PageApi:
                 "key": {"name": exchange.place.owner, "is_admin": is_admin(exchange)},
                 "inbox": inbox_json(self._gateway.inbox, exchange.visible),
                 "sessions": sessions,
-                "seq": self._stream.seq,
+                "seq": seq,
             },
             *_uncookied(exchange),
         )
@@ -244,8 +245,10 @@ class PageApi:
         await self._serve_session(exchange, self._view)
 
     async def _view(self, exchange: Exchange, session: str) -> dict[str, Any]:
+        position = await self._stream.position()
         view = await self._sessions.view(session)
         snapshot = self._stream.snapshot(view)
+        seq = await self._stream.settled(view, snapshot, position)
         turns = view.turns
         before = query(exchange, "before")
         if before:
@@ -260,7 +263,7 @@ class PageApi:
             "messages": messages,
             "branches": {one: ids for one, ids in view.branches.items() if one in shown},
             "more": len(some) < len(turns),
-            "seq": snapshot.seq,
+            "seq": seq,
         }
 
     async def change(self, exchange: Exchange) -> None:
@@ -352,7 +355,7 @@ class PageApi:
         listing = self._listing
         done, _ = await asyncio.wait([listing], timeout=MODELS_TIMEOUT)
         if not done:
-            listing.add_done_callback(lambda _: self._stream.publish({"type": "state"}))
+            listing.add_done_callback(lambda _: self._stream.publish_here({"type": "state"}))
         found: Mapping[str, ModelInfo] = listing.result() if done else self._gateway.models.latest
         return found
 

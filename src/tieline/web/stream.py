@@ -3,10 +3,14 @@
 The stream watches the event bus while a page is open, and for a while afterwards. A session's events are collected and
 sent at most thirty times a second. The HTML of each Markdown block is sent when the block is complete. A page can load
 a session in the middle of a message: the response names the last stream message that it already includes.
+
+In a cluster, messages about sessions are written to a log that all replicas share (`StreamLog`), and each replica sends
+the messages of the log to its pages. Messages about the inbox, which every replica knows, and about the legs and the
+models of a replica are not in the log.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
@@ -32,7 +36,8 @@ from tieline.model.scope import Place, Scope
 from tieline.tasks import Tasks
 from tieline.web.live_message import LiveMessage, is_beginning
 from tieline.web.markdown import render
-from tieline.web.message_ring import MessageRing
+from tieline.web.message_ring import MessageRing, frame
+from tieline.web.stream_log import LoggedMessage, LogReader, StreamLog
 from tieline.web.turn_renderer import RenderedText, TurnRenderer, turn_json
 
 INTERVAL = 1 / 30
@@ -43,6 +48,8 @@ MAX_LEGS = 100
 LINGER = 120.0
 """Seconds that the stream keeps watching the event bus after the last page has left, in case it reconnects."""
 KEEP_ALIVE = 15.0
+FINISH = 2.0
+"""Seconds that a gateway that is stopping waits at most until the last messages are rendered."""
 STALLED = 60.0
 """Seconds after which a connection that accepts no data is dropped. The page then reconnects and resumes the stream."""
 MAX_PLAN = 20_000
@@ -59,7 +66,11 @@ class Snapshot(NamedTuple):
 
 
 class Stream:
-    """The event stream that all open pages read. `clock` returns seconds since 1970."""
+    """The event stream that all open pages read.
+
+    `clock` returns seconds since 1970. `log` is the log that the replicas of a cluster share; None if there is only
+    this gateway.
+    """
 
     def __init__(
         self,
@@ -72,6 +83,7 @@ class Stream:
         keep_alive: float = KEEP_ALIVE,
         linger: float = LINGER,
         ring: MessageRing | None = None,
+        log: StreamLog | None = None,
     ) -> None:
         self._bus = bus
         self._inbox = inbox
@@ -79,7 +91,8 @@ class Stream:
         self._renderer = renderer
         self._keep_alive = keep_alive
         self._linger = linger
-        self._ring = ring or MessageRing(int(clock() * 1000))
+        self._log = log
+        self._ring = ring or MessageRing(0 if log is not None else int(clock() * 1000), is_logged=log is not None)
         self._readers: set[_PageReader] = set()
         self._lives: dict[str, LiveMessage] = {}
         self._legs: dict[str, LegRecord] = {}
@@ -91,16 +104,32 @@ class Stream:
     @property
     def seq(self) -> int:
         """The number of the last stream message."""
-        return self._ring.seq
+        return self._ring.number
+
+    async def position(self) -> int:
+        """Return the number of the last stream message that this replica knows.
+
+        Whatever is read afterwards includes the changes that the messages up to this number announce.
+        """
+        if self._log is not None:
+            await self._log.ready()
+        return self._ring.number
 
     def attend(self) -> None:
-        """Watch the event bus from now on, until no page has been active for a while."""
+        """Watch the event bus from now on, until no page has been active for a while.
+
+        In a cluster, watch it for good, because a page may be connected to any replica.
+        """
         if self._is_closed:
             return
         if self._unwatch is None:
             self._ring.forget()
             self._unwatch = self._bus.subscribe(self._on_news)
             self._watching = self._tasks.start(self._watch_inbox(), "inbox for the page")
+            if self._log is not None:
+                self._log.start(LogReader(self._take_logged, self._restart, self._take_unlogged))
+        if self._log is not None:
+            return
         if self._leaving is not None:
             self._leaving.cancel()
         self._leaving = asyncio.get_running_loop().call_later(self._linger, self._leave)
@@ -111,7 +140,7 @@ class Stream:
         A page that shows the view and reads the stream from this position misses no event and receives none twice.
         """
         if view.running is None:
-            return Snapshot(self._ring.seq, {})
+            return Snapshot(self.seq, {})
         live = self._lives.get(view.running)
         if live is not None:
             self._flush(live)
@@ -120,7 +149,26 @@ class Stream:
                 live.drop()
             turn = next(turn for turn in view.turns if turn.id == view.running)
             live = self._start(LiveMessage.of(view.summary.id, turn, view.summary.place))
-        return Snapshot(self._ring.seq, live.shown())
+        return Snapshot(self.seq, live.shown())
+
+    async def settled(self, view: SessionView, snapshot: Snapshot, before: int) -> int:
+        """Return the position of `snapshot`, which was made of `view` just now.
+
+        `before` is the position before the view was read. In a cluster, wait until the messages that `snapshot` has
+        published are numbered.
+        """
+        if self._log is None:
+            return snapshot.seq
+        number = await self._log.written() if view.running is not None else None
+        return before if number is None else number
+
+    async def finish(self) -> None:
+        """In a cluster, write the last messages to the log, because pages of other replicas wait for them."""
+        if self._log is not None:
+            ending = [live.task for live in self._lives.values() if live.task is not None and live.turn is not None]
+            if ending:
+                await asyncio.wait(ending, timeout=FINISH)
+            await self._log.written()
 
     def close(self) -> None:
         """Stop watching the event bus for good, because the gateway is stopping."""
@@ -132,7 +180,27 @@ class Stream:
 
     def publish(self, message: Any, place: Place | None = None) -> None:
         """Send a message to all pages, or only to those whose scope covers a place."""
+        if self._log is not None:
+            self._log.add(msgspec.json.encode(message), place)
+        else:
+            self.publish_here(message, place)
+
+    def publish_here(self, message: Any, place: Place | None = None) -> None:
+        """Send a message only to pages that are connected to this replica."""
         self._ring.put(message, place)
+        self._wake()
+
+    def _take_logged(self, messages: Sequence[LoggedMessage]) -> None:
+        for number, data, place in messages:
+            self._ring.put_logged(number, data, place)
+        self._wake()
+
+    def _take_unlogged(self, data: bytes, place: Place | None) -> None:
+        self._ring.put_unlogged(data, place)
+        self._wake()
+
+    def _restart(self, number: int) -> None:
+        self._ring.restart(number)
         self._wake()
 
     def _wake(self) -> None:
@@ -145,14 +213,15 @@ class Stream:
         Begin at the position that the page requests. If it requests none, send only new messages.
         """
         self.attend()
-        seq = _requested_position(exchange)
-        reader = _PageReader(self._ring.seq if seq is None else seq, exchange.visible)
+        reader = _PageReader(await self._position_for(exchange), exchange.visible)
         self._readers.add(reader)
         listening = self._tasks.start(reader.listen(exchange), "page watch")
         try:
             async with self._inbox.watched(reader.scope):
                 await exchange.begin_stream()
                 await _write(exchange, HELLO)
+                if self._log is not None:  # the page may have seen the inbox of another replica
+                    await _write(exchange, frame(None, self._inbox_message(reader.scope)))
                 await self._write_messages(exchange, reader)
         except TimeoutError:
             pass  # the connection accepts no data; the server closes it
@@ -160,6 +229,15 @@ class Stream:
             listening.cancel()
             self._readers.discard(reader)
             self.attend()
+
+    async def _position_for(self, exchange: Exchange) -> int:
+        """Return the position in the ring at which a page begins to read."""
+        number = _requested_position(exchange)
+        if self._log is not None:
+            await self._log.ready()
+            if number is not None and number > self._ring.number:
+                await self._log.catch_up(number)
+        return self._ring.seq if number is None else self._ring.position(number)
 
     async def _write_messages(self, exchange: Exchange, reader: "_PageReader") -> None:
         while not reader.has_left:
@@ -216,7 +294,7 @@ class Stream:
                     live.drop()
                 self.publish({"type": "gone", "session": session}, place)
             case ModelsChanged():
-                self.publish({"type": "state"})
+                self.publish_here({"type": "state"})
 
     def _start(self, live: LiveMessage) -> LiveMessage:
         self._lives[live.message] = live
@@ -266,7 +344,7 @@ class Stream:
 
     def _publish_legs(self) -> None:
         for record in list(self._legs.values())[-MAX_LEGS:]:
-            self.publish({"type": "leg", "leg": self._bus.summary(record)}, record.place)
+            self.publish_here({"type": "leg", "leg": self._bus.summary(record)}, record.place)
         self._legs.clear()
 
     async def _watch_inbox(self) -> None:
@@ -321,8 +399,12 @@ def _event(event: Event) -> Event | dict[str, Any]:
 
 
 def inbox_json(inbox: Inbox, scope: Scope) -> dict[str, Any]:
-    """Return the inbox items of a scope as JSON for the page."""
-    return {"version": inbox.version, "items": [_item(item) for item in inbox.items_in(scope)]}
+    """Return the inbox items of a scope as JSON for the page.
+
+    In a cluster, `source` is the replica whose `version` this is.
+    """
+    shown = {"version": inbox.version, "items": [_item(item) for item in inbox.items_in(scope)]}
+    return {**shown, "source": inbox.source} if inbox.source else shown
 
 
 def _item(item: PendingItem) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from tieline.app.cluster.remote_agents import RemoteAgents
 from tieline.app.cluster.session_claims import DatabaseClaims
 from tieline.app.cluster.shared_inbox import DatabaseInbox
 from tieline.app.cluster.sharing import Sharing
+from tieline.app.cluster.stream_log import DatabaseStreamLog
 from tieline.app.config import ClusterSettings, Config, ConfigError
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.routing import Router
@@ -37,6 +38,8 @@ class ClusterParts(NamedTuple):
     """The token of the web page, which is the same on all replicas."""
     claims: DatabaseClaims
     """The claims on the sessions of the web page."""
+    stream_log: DatabaseStreamLog
+    """The log of the messages of the page's event stream."""
     complete: Callable[[HttpApp], Cluster]
 
 
@@ -103,6 +106,7 @@ def build_cluster(
         Replicas(peers, tasks, gateway.holds),
         shared.derive("page token"),
         DatabaseClaims(database, tag, tasks, is_alive=is_alive, interval=settings.heartbeat_seconds),
+        DatabaseStreamLog(database, tasks, interval=settings.heartbeat_seconds),
         complete,
     )
 

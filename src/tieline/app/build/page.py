@@ -50,6 +50,7 @@ class Page:
     async def aclose(self) -> None:
         """Save the answers in progress, and close everything that the page uses."""
         await self.sessions.aclose()
+        await self.stream.finish()
         if self.installer is not None:
             await self.installer.aclose()
         self.stream.close()
@@ -77,7 +78,17 @@ def build_page(context: PageContext) -> Page:
     )
     renderings = TurnRenderer(store)
     keep_alive = context.config.server.keep_alive
-    stream = Stream(gateway.bus, gateway.inbox, tasks, renderings, clock=time.time, keep_alive=keep_alive)
+    stream = Stream(
+        gateway.bus,
+        gateway.inbox,
+        tasks,
+        renderings,
+        clock=time.time,
+        keep_alive=keep_alive,
+        log=None if cluster is None else cluster.stream_log,
+    )
+    if cluster is not None:
+        stream.attend()
     login = CursorLogin(context) if context.config.cursor.enabled is not False else None
     installer = PageInstaller(context) if context.config.web.setup and context.config.acp.enabled else None
     facts = _facts(context, login, installer, examples)

@@ -6,13 +6,14 @@ import { TabLeader } from "./tab-leader.js";
 
 const FIRST_PAUSE = 300;
 const LONGEST_PAUSE = 5000;
+const NO_ITEMS = { version: -1, source: "", items: [] };
 const GRACE = 500; // Milliseconds in which messages from another tab may still arrive.
 
 /** Emits state, reset, session, gone, inbox, events, block, turn, leg, and link ("live" or "lost"); see `on`. */
 class Live {
   state = null;
   sessions = new Map();
-  inbox = { version: -1, items: [] };
+  inbox = NO_ITEMS;
   /** The number of the last stream message that was applied. */
   seq = 0;
 
@@ -21,6 +22,7 @@ class Live {
   #tabs = null;
   #loaded = null;
   #loads = 0;
+  #received = 0;
 
   on(type, listener) {
     if (!this.#listeners.has(type)) this.#listeners.set(type, new Set());
@@ -40,7 +42,7 @@ class Live {
 
   /** Remove an answered inbox item at once, before the stream confirms it. */
   decided(id) {
-    this.#setInbox({ version: this.inbox.version, items: this.inbox.items.filter((item) => item.id !== id) });
+    this.#setInbox({ ...this.inbox, items: this.inbox.items.filter((item) => item.id !== id) });
   }
 
   /** Apply a session summary that was returned by a request. */
@@ -75,7 +77,7 @@ class Live {
     this.state = state;
     this.seq = state.seq;
     this.sessions = new Map(state.sessions.map((summary) => [summary.id, summary]));
-    this.inbox = { version: -1, items: [] };
+    this.inbox = NO_ITEMS;
     const held = this.#held ?? [];
     this.#held = null;
     this.#emit("state", state);
@@ -88,6 +90,7 @@ class Live {
     let wait = FIRST_PAUSE;
     while (!signal.aborted) {
       await this.#loaded;
+      this.#received = this.seq;
       try {
         await readStream({
           from: this.seq,
@@ -127,15 +130,16 @@ class Live {
   }
 
   #receive(seq, message) {
-    this.#tabs.broadcast({ type: "message", seq, message });
+    this.#tabs.broadcast({ type: "message", seq, after: this.#received, message });
+    this.#received = seq ?? this.#received;
     this.#take(seq, message);
   }
 
   /** Handle a message from the tab that reads the stream. */
   #onBroadcast(sent) {
     if (sent.type === "message") {
-      // Messages are numbered without gaps. A missing one was lost when the tab that read it was closed.
-      if (this.#held === null && sent.seq > this.seq + 1) this.#reload();
+      // A missing message was lost when the tab that read it was closed.
+      if (this.#held === null && sent.after > this.seq) this.#reload();
       this.#take(sent.seq, sent.message);
     } else if (sent.type === "reset") this.#reload();
     else if (sent.type === "link") {
@@ -165,14 +169,15 @@ class Live {
     }
     if (seq !== null && seq <= this.seq) return;
     if (seq !== null) this.seq = seq;
-    this.#apply(message);
+    this.#apply(message, seq ?? Infinity);
   }
 
-  #apply(message) {
+  /** Apply a message. One without a number is never part of what was fetched before. */
+  #apply(message, seq) {
     switch (message.type) {
       case "session":
         this.sessions.set(message.summary.id, message.summary);
-        return this.#emit("session", message.summary, this.seq);
+        return this.#emit("session", message.summary, seq);
       case "gone":
         this.sessions.delete(message.session);
         return this.#emit("gone", message.session);
@@ -181,13 +186,14 @@ class Live {
       case "state":
         return void this.#refresh();
       default:
-        return this.#emit(message.type, message, this.seq);
+        return this.#emit(message.type, message, seq);
     }
   }
 
-  #setInbox({ version, items }) {
-    if (version < this.inbox.version) return;
-    this.inbox = { version, items };
+  /** Versions of different replicas (`source`) cannot be compared: the last one wins. */
+  #setInbox({ version, source = "", items }) {
+    if (source === this.inbox.source && version < this.inbox.version) return;
+    this.inbox = { version, source, items };
     this.#emit("inbox", items);
   }
 

@@ -7,7 +7,9 @@ import { passHeaders } from "./api.js";
 
 const SILENCE = 60_000; // Milliseconds. The gateway sends a comment more often than that, even without messages.
 
-/** Read the stream after message `from` until the connection ends. Call `received(number, message)` for each. */
+/** Read the stream after message `from` until the connection ends. Call `received(number, message)` for each.
+ *
+ * The number is null if the message has none: then it is about the gateway to which this page is connected. */
 export async function readStream({ from, signal, opened, received }) {
   const cut = new AbortController();
   const whole = AbortSignal.any ? AbortSignal.any([signal, cut.signal]) : signal;
@@ -31,7 +33,7 @@ export async function readStream({ from, signal, opened, received }) {
   }
 }
 
-/** Splits text into messages, each of which has an `id` line, `data` lines and an empty line. */
+/** Splits text into messages, each of which has an `id` line (or none), `data` lines and an empty line. */
 class Frames {
   #received;
   #rest = "";
@@ -58,7 +60,9 @@ class Frames {
   #end() {
     if (this.#data.length === 0) return;
     const message = JSON.parse(this.#data.join("\n"));
+    const id = this.#id;
     this.#data = [];
-    this.#received(this.#id, message);
+    this.#id = null;
+    this.#received(id, message);
   }
 }

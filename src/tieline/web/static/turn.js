@@ -72,6 +72,7 @@ class Turn extends HTMLElement {
 
   /** Apply new events of a message in progress. */
   receive(events) {
+    if (!this.isLive) return; // a message that was fetched when it was complete
     this.fill();
     for (const event of events) this.#receive(event);
   }

@@ -26,4 +26,20 @@ SHARING: tuple[Migration, ...] = (
         ("CREATE TABLE session_claim (session {text} PRIMARY KEY, replica {text} NOT NULL)",),
         shared_only=True,
     ),
+    Migration(
+        32,
+        (
+            # `data` is JSON. `owner` and `workspace` are NULL if all pages receive the message.
+            """
+            CREATE TABLE stream_message (
+                number {number},
+                owner {text},
+                workspace {text},
+                at {real} NOT NULL,
+                data {bytes} NOT NULL
+            )
+            """,
+        ),
+        shared_only=True,
+    ),
 )
