@@ -26,6 +26,7 @@ from tieline.tasks import Tasks
 from tieline.web.connect import connect_page
 from tieline.web.exchange import API_HEADERS, has_tools, is_admin, query, read_body, respond, rest_of_path
 from tieline.web.gateway_info import AccountLogin, GatewayInfo
+from tieline.web.keys_api import KeysApi
 from tieline.web.setup_api import SetupApi, setup_json
 from tieline.web.stream import Stream, inbox_json
 from tieline.web.turn_renderer import TurnRenderer, turn_json
@@ -118,6 +119,8 @@ class PageApi:
         self._token = token
         self.setup = SetupApi(info, token)
         """Handles the requests that change the set-up of the gateway."""
+        self.keys = KeysApi(info.keys, info.usage, token)
+        """Handles the requests about keys and usage."""
         self._listing: asyncio.Task[Any] | None = None
 
     # ── The gateway ──────────────────────────────────────────────────────────────────────────────
@@ -153,7 +156,12 @@ class PageApi:
                 "backends": info.backends() if is_admin(exchange) else [],
                 "tools": tools,
                 "examples": examples,
-                "key": {"name": exchange.place.owner, "is_admin": is_admin(exchange)},
+                "key": {
+                    "name": exchange.place.owner,
+                    "is_admin": is_admin(exchange),
+                    "has_usage": info.usage is not None,
+                    "has_keys": info.keys is not None and is_admin(exchange),
+                },
                 "inbox": inbox_json(self._gateway.inbox, exchange.visible),
                 "sessions": sessions,
                 "seq": self._stream.seq,

@@ -204,6 +204,7 @@ def build(
         make_upstream,
         known_secrets,
         storage,
+        usage=usage,
         workspace=tools.workspace if tools is not None else None,
         is_simulated=cursor_token is not None,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tieline.app.audit import AuditLog
 from tieline.app.build.backends import Backends
@@ -14,6 +15,9 @@ from tieline.core.watch.secrets import Secrets
 from tieline.frontends.guard import Guard, PageToken
 from tieline.net.client.http import Proxies
 from tieline.tasks import Tasks
+
+if TYPE_CHECKING:
+    from tieline.app.build.usage import UsageParts
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class PageContext:
     secrets: Secrets
     """The known secrets, to which the keys of added upstreams are added."""
     storage: Storage
+    usage: "UsageParts | None" = None
+    """Measures and limits usage, if there are keys or usage is recorded."""
     workspace: str | None = None
     """The workspace of the gateway's own tools, if they are enabled."""
     is_simulated: bool = False
