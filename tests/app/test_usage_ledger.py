@@ -216,7 +216,7 @@ async def test_accounts_are_told_what_the_ledger_knows_after_each_insertion(tmp_
     account = here.accounts.get("alice")
     assert account is not None
     segment = here.ledger.write(entry("01"))
-    account.settle(Amount(), Amount(12, 5, 1), segment, "2026-11-18")
+    account.settle((0, 0), Amount(12, 5, 1), segment, NOW)
     await here.finish()
     assert account._known == {"2026-11-18": Amount(12, 5, 1)}
     assert account._unsynced == {}
