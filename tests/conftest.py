@@ -31,6 +31,8 @@ SYSTEM = (
     "tests/e2e/test_run_clients.py",  # clients as programs, if they are installed
     "tests/e2e/test_responsive.py",  # large bodies
     "tests/cluster/test_*.py",  # PostgreSQL and nginx
+    "tests/e2e/test_usage_kill.py",  # gateways under load, and PostgreSQL
+    "tests/app/test_keys_postgres.py",  # PostgreSQL
     "tests/app/database/test_postgres*.py",  # a PostgreSQL server
 )
 """What takes too long for `make test` and is part of `make test-system`."""

@@ -244,3 +244,30 @@ async def test_a_client_that_leaves_in_the_middle_ends_the_run(make: Make) -> No
     await leg.aclose()
     assert backend.runs[0].closed.is_set()
     assert gateway.metrics.parked == 0
+
+
+async def test_a_client_with_another_key_cannot_resume_a_run_even_if_it_knows_the_id_of_the_call(make: Make) -> None:
+    backend = LiveBackend()
+    gateway = make(backend)
+    alice, bob = LegClient("test", owner="alice"), LegClient("test", owner="bob")
+    events = await events_of(await gateway.open(ask(), alice))
+    call = next(e.part for e in events if isinstance(e, PartEnd) and isinstance(e.part, ToolCall))
+    for client in (bob, LegClient("test")):
+        await events_of(await gateway.open(with_result(call), client))
+    assert (len(backend.runs), gateway.metrics.resumed) == (3, 0)
+    assert not backend.runs[0].closed.is_set()
+    await events_of(await gateway.open(with_result(call), alice))
+    assert (len(backend.runs), gateway.metrics.resumed) == (3, 1)
+
+
+async def test_runs_of_two_keys_that_wait_for_the_same_call_id_do_not_mix(make: Make) -> None:
+    first, second = LiveBackend(), LiveBackend()
+    gateway = make(first)
+    alice, bob = LegClient("test", owner="alice"), LegClient("test", owner="bob")
+    events = await events_of(await gateway.open(ask(), alice))
+    call = next(e.part for e in events if isinstance(e, PartEnd) and isinstance(e.part, ToolCall))
+    first.runs = second.runs  # the next run has the same number, and so the same call id
+    await events_of(await gateway.open(ask(), bob))
+    for client in (alice, bob):
+        await events_of(await gateway.open(with_result(call), client))
+    assert gateway.metrics.resumed == 2

@@ -10,7 +10,7 @@ import datetime
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -18,8 +18,8 @@ from tieline.app.build.keys import client_keys
 from tieline.app.build.storage import Storage
 from tieline.app.config import Config, ConfigError, KeyRules
 from tieline.app.database.engine import DatabaseFailed
-from tieline.app.keys.rules import end_of
-from tieline.app.keys.table import KeyRecord, KeyTable, NewKey
+from tieline.app.keys.description import describe, key_json, state_of
+from tieline.app.keys.table import KeyTable, NewKey
 from tieline.cli.trust import typed_yes
 from tieline.model.errors import GatewayError
 
@@ -53,7 +53,7 @@ def _create(options: argparse.Namespace, config: Config, env: Mapping[str, str],
 def _list(options: argparse.Namespace, config: Config, env: Mapping[str, str], say: Say) -> int:
     records = _with_table(config, env, lambda table: table.all())
     if options.json:
-        say(_json([key_json(record) for record in records]))
+        say(_json([key_json(record, time.time()) for record in records]))
         return 0
     if not records:
         say("No keys are stored. `tieline keys create NAME` creates one.")
@@ -77,7 +77,7 @@ def _revoke(options: argparse.Namespace, config: Config, env: Mapping[str, str],
             say("The key was not revoked.")
             return 1
     record = _with_table(config, env, lambda table: table.revoke(options.name))
-    say(_json(key_json(record)) if options.json else f"The key {record.name} is revoked.")
+    say(_json(key_json(record, time.time())) if options.json else f"The key {record.name} is revoked.")
     return 0
 
 
@@ -90,7 +90,7 @@ def _rotate(options: argparse.Namespace, config: Config, env: Mapping[str, str],
 
 def _say_new(new: NewKey, options: argparse.Namespace, say: Say) -> None:
     if options.json:
-        say(_json({**key_json(new.record), "key": new.value}))
+        say(_json({**key_json(new.record, time.time()), "key": new.value}))
         return
     say(f"{new.value}\n\n{SHOWN_ONCE}\n{new.record.name}: {describe(new.record.rules)}.")
     until = new.record.previous_until
@@ -156,43 +156,6 @@ def seconds(text: str) -> float:
     if unit not in UNITS or not (number.isascii() and number.isdecimal()) or len(number) > 6:
         raise ConfigError(f"--grace {text}: expected a duration such as 90s, 15m, 24h or 7d")
     return float(int(number) * UNITS[unit])
-
-
-def state_of(record: KeyRecord, now: float) -> str:
-    """Return whether a key is valid, as one word."""
-    if record.revoked is not None:
-        return "revoked"
-    return "expired" if record.rules.expires is not None and now >= end_of(record.rules.expires) else "valid"
-
-
-def describe(rules: KeyRules) -> str:
-    """Return the rules of a key as one line."""
-    if rules.admin:
-        return "admin: may do everything"
-    parts = [f"models {', '.join(rules.models)}" if rules.models else "all models"]
-    parts += [name for name in ("tools", "agents", "page") if getattr(rules, name)]
-    for name in KeyRules.__struct_fields__:
-        value = getattr(rules, name)
-        if value is not None and name.startswith(("requests_", "tokens_", "cost_")):
-            what, _, period = name.partition("_per_")
-            parts.append(f"${value:g} per {period}" if what == "cost" else f"{value} {what} per {period}")
-    if rules.expires is not None:
-        parts.append(f"until {rules.expires}")
-    return ", ".join(parts)
-
-
-def key_json(record: KeyRecord) -> dict[str, Any]:
-    """Return a key as JSON values. Digests are left out."""
-    return {
-        "name": record.name,
-        "id": record.id,
-        "state": state_of(record, time.time()),
-        "created": record.created,
-        "revoked": record.revoked,
-        "last_used": record.last_used,
-        "previous_until": record.previous_until,
-        "rules": msgspec.to_builtins(record.rules),
-    }
 
 
 def _json(value: object) -> str:

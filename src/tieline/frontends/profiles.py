@@ -76,6 +76,8 @@ class Profiles:
         self._profiles = tuple(profiles)
         self._default = default or Profile()
         self._editor = (editor or Profile()).completed_by(EDITOR)
+        self._by_tools = [self._default.completed_by(Profile(tools=tools)) for tools in (False, True)]
+        """The profiles of clients whose keys do not, or do, allow the gateway's own tools, if there are no others."""
         self.common = None if self._profiles or has_named_keys else self._default
         """The profile of all clients. If it is None, the profile depends on the client: call `of`."""
 
@@ -85,11 +87,13 @@ class Profiles:
 
     def of(self, exchange: Exchange, *, is_editor: bool = False) -> Profile:
         """Return the profile of the client that sent a request. `is_editor` says whether it is Cursor's editor."""
+        named = exchange.client_key
+        if not self._profiles and not is_editor:
+            return self._by_tools[named is not None and named.tools]
         user_agent, key = exchange.header(b"user-agent"), exchange.key
         found = next((profile for profile in self._profiles if profile.matches(user_agent, key)), Profile())
         if is_editor:
             found = found.completed_by(self._editor)
-        named = exchange.client_key
         if found.tools and found.key is None and named is not None and named.name:
             found = found._replace(tools=None)  # any client can send the user agent of another
         by_key = Profile(tools=named is not None and named.tools)

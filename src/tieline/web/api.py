@@ -31,6 +31,7 @@ from tieline.tasks import Tasks
 from tieline.web.connect import connect_page
 from tieline.web.exchange import API_HEADERS, has_tools, is_admin, query, respond, rest_of_path
 from tieline.web.gateway_info import AccountLogin, GatewayInfo
+from tieline.web.keys_api import KeysApi
 from tieline.web.setup_api import SetupApi, setup_json
 from tieline.web.stream import Stream, inbox_json
 from tieline.web.traffic import RecordedTraffic, TrafficSource
@@ -128,6 +129,8 @@ class PageApi:
         self._replicas = replicas
         self.setup = SetupApi(info, token)
         """Handles the requests that change the set-up of the gateway."""
+        self.keys = KeysApi(info.keys, info.usage, token)
+        """Handles the requests about keys and usage."""
         self._listing: asyncio.Task[Any] | None = None
 
     # ── The gateway ──────────────────────────────────────────────────────────────────────────────
@@ -159,7 +162,12 @@ class PageApi:
                 "backends": info.backends() if is_admin(exchange) else [],
                 "tools": tools,
                 "examples": examples,
-                "key": {"name": exchange.place.owner, "is_admin": is_admin(exchange)},
+                "key": {
+                    "name": exchange.place.owner,
+                    "is_admin": is_admin(exchange),
+                    "has_usage": info.usage is not None,
+                    "has_keys": info.keys is not None and is_admin(exchange),
+                },
                 "inbox": inbox_json(self._gateway.inbox, exchange.visible),
                 "sessions": sessions,
                 "seq": seq,

@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 from tieline.model.content import Value
 from tieline.model.workspaces import Workspaces
+from tieline.web.keys_api import KeyAdmin, UsageReader
 from tieline.web.setup_info import AgentInstaller, UpstreamSetup
 
 
@@ -100,5 +101,9 @@ class GatewayInfo:
     """The folder with the sample files of the examples."""
     upstreams: UpstreamSetup | None = None
     """Adds upstreams; None if the page may not change the set-up of the gateway."""
+    keys: KeyAdmin | None = None
+    """Manages the stored keys; None if the gateway has no key of its own."""
+    usage: UsageReader | None = None
+    """Reports usage; None if it is not recorded."""
     installer: AgentInstaller | None = None
     """Installs coding agents; None if the page may not change the set-up of the gateway."""

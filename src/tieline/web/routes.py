@@ -82,6 +82,12 @@ def page_routes(opened: Callable[[], Awaitable[OpenPage]], hello: Endpoint) -> R
             "POST": admin(lambda page: page.api.begin_login),
             "DELETE": admin(lambda page: page.api.cancel_login),
         },
+        "/api/usage": {"GET": route(lambda page: page.api.keys.usage)},
+        "/api/keys": {
+            "GET": admin(lambda page: page.api.keys.list),
+            "POST": admin(lambda page: page.api.keys.create),
+        },
+        "/api/keys/*": {"POST": admin(lambda page: page.api.keys.act)},
         "/api/upstreams": {"POST": admin(lambda page: page.api.setup.add)},
         "/api/upstreams/*": {
             "POST": admin(lambda page: page.api.setup.act),

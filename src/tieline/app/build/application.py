@@ -241,6 +241,7 @@ def build(
         workspaces,
         storage,
         traffic=traffic,
+        usage=usage,
         is_simulated=cursor_token is not None,
         cluster=cluster,
     )

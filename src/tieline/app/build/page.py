@@ -9,6 +9,7 @@ from functools import partial
 from typing import Protocol, runtime_checkable
 
 from tieline import __version__
+from tieline.app.build.admin import PageKeys, PageUsage
 from tieline.app.build.agent_install import PageInstaller
 from tieline.app.build.agents import catalogue, install_command, which_in
 from tieline.app.build.cursor import CURSOR_MODES
@@ -142,8 +143,16 @@ def _facts(
         examples=EXAMPLES if examples is not None else (),
         example_folder=str(examples.folder) if examples is not None else None,
         upstreams=AddedUpstreams(context) if config.web.setup else None,
+        keys=_key_admin(context),
+        usage=None if context.usage is None else PageUsage(context.storage, context.usage),
         installer=installer,
     )
+
+
+def _key_admin(context: PageContext) -> PageKeys | None:
+    if context.usage is None or context.usage.stored is None:
+        return None
+    return PageKeys(context.storage, context.usage.stored, tuple(context.config.keys))
 
 
 def _shown(status: BackendStatus) -> BackendState:

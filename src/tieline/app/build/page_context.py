@@ -20,6 +20,7 @@ from tieline.tasks import Tasks
 
 if TYPE_CHECKING:
     from tieline.app.build.cluster import ClusterParts
+    from tieline.app.build.usage import UsageParts
     from tieline.app.retained_traffic import RetainedTraffic
 
 
@@ -45,6 +46,8 @@ class PageContext:
     storage: Storage
     traffic: "RetainedTraffic | None" = None
     """The traffic of all replicas, if they share a database."""
+    usage: "UsageParts | None" = None
+    """Measures and limits usage, if there are keys or usage is recorded."""
     is_simulated: bool = False
     """Whether the Cursor backend talks to the simulator."""
     cluster: "ClusterParts | None" = None

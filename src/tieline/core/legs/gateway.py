@@ -180,7 +180,8 @@ class Gateway:
     # ── From a request to a run ──────────────────────────────────────────────────────────────────
 
     async def _find(self, name: str, access: ModelAccess | None) -> ModelRoute:
-        if access is None and (route := self._router.routes.get(name)) is not None:
+        route = self._router.routes.get(name)
+        if route is not None and (access is None or access.allows(name, route.backend.name, route.model)):
             return route
         return await self.models.route(name, access)
 

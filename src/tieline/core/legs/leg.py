@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tieline.core.emulation.limits import Limits
 from tieline.core.history.thinking import ThinkingMemory
-from tieline.core.history.token_estimate import estimate
+from tieline.core.history.token_estimate import CHARACTERS_PER_TOKEN, estimate
 from tieline.core.legs.access import ModelAccess
 from tieline.core.legs.activity_text import ActivityRenderer, ActivityStyle
 from tieline.core.legs.losses import LossLog, losses_in
@@ -46,6 +46,9 @@ log = logging.getLogger("tieline")
 
 MAX_MESSAGE = 8192
 """Maximum length of an error message in characters. Some upstreams report an error with a whole HTML page."""
+
+MAX_PLAIN_REQUEST = 128 * 1024
+"""Size in bytes up to which a request is estimated by its size, which is much faster than to look at its content."""
 
 INTERNAL_ERROR = GatewayError("internal", "Something went wrong inside the gateway; its log says what.")
 
@@ -147,7 +150,9 @@ class LedgerEntry:
             charge.settle(status, Usage(input=self._estimate(), output=output if parts else 0), is_estimated=True)
 
     def _estimate(self) -> int:
-        return estimate(self.request)
+        """Estimate the tokens of the prompt: by its size or, if it may contain images, by its content."""
+        size = self.client.request_size
+        return size // CHARACTERS_PER_TOKEN if 0 < size < MAX_PLAIN_REQUEST else estimate(self.request)
 
     def note(self, note: Note) -> None:
         """Record and log a note."""

@@ -8,6 +8,7 @@ cannot be reached, each process uses at most its share of what was left.
 from collections.abc import Callable, Iterable, Mapping
 
 from tieline.core.usage.limits import (
+    DAY,
     MINUTE,
     NO_LIMITS,
     Amount,
@@ -60,27 +61,50 @@ class TokenBucket:
         self._tokens = min(self._capacity, self._tokens + amount)
 
 
-class Account:
-    """What one key has used. `limits` are None for a key without limits."""
+class _Period:
+    """What a key has used in one day or month, in tokens and money: as the ledger knows it, and since its last look."""
 
-    __slots__ = ("_known", "_requests", "_tokens", "_unsynced", "limits", "name", "reserved")
+    __slots__ = ("known_cost", "known_tokens", "recent_cost", "recent_tokens")
+
+    def __init__(self, known: Amount = NOTHING, recent: Amount = NOTHING) -> None:
+        self.known_tokens, self.known_cost, _ = known
+        self.recent_tokens, self.recent_cost, _ = recent
+
+
+class Account:
+    """What one key has used, and its limits. The sums of the current periods are kept, so that a check is fast."""
+
+    __slots__ = (
+        "_day",
+        "_known",
+        "_month",
+        "_number",
+        "_requests",
+        "_reserved_cost",
+        "_reserved_tokens",
+        "_tokens",
+        "_unsynced",
+        "limits",
+        "name",
+        "needs_estimate",
+    )
 
     def __init__(self, name: str, limits: KeyLimits, clock: Callable[[], float]) -> None:
         self.name = name
         self.limits = limits
         self._requests = _bucket(limits.requests_per_minute, clock)
         self._tokens = _bucket(limits.tokens_per_minute, clock)
+        self.needs_estimate = limits.tokens_per_minute is not None or limits.has_budgets
+        """Whether a request must be estimated before it is admitted."""
         self._known: Mapping[str, Amount] | None = None
         """What the ledger knew at the last look, by day, for the current month; None before the first look."""
-        self._unsynced: dict[tuple[int, str], Amount] = {}
-        """What this process has recorded since then, by segment of the spool and day."""
-        self.reserved = NOTHING
+        self._unsynced: dict[tuple[int, int], Amount] = {}
+        """What this process has recorded since then, by segment of the spool and number of the day."""
+        self._reserved_tokens = self._reserved_cost = 0
         """An estimate for the requests in progress."""
-
-    @property
-    def needs_estimate(self) -> bool:
-        """Whether a request must be estimated before it is admitted."""
-        return self._tokens is not None or self.limits.has_budgets
+        self._number = -1
+        """The number of the day for which `_day` and `_month` hold the sums."""
+        self._day = self._month = _Period()
 
     def count_request(self, share: int) -> None:
         """Count a request. Raise GatewayError if there are too many per minute."""
@@ -88,25 +112,37 @@ class Account:
         if wait:
             raise rate_exceeded(f"send {self.limits.requests_per_minute} requests", wait)
 
-    def admit(self, estimate: Amount, now: float, share: int, *, is_stale: bool) -> None:
+    def admit(self, tokens: int, cost: int, now: float, share: int, *, is_stale: bool) -> None:
         """Reserve an estimated amount. Raise GatewayError if a limit is exceeded.
 
         If `is_stale`, the ledger cannot be reached, and `share` is the number of processes that may use what is left.
         """
         if self.limits.has_budgets:
             self._check_budgets(now, share, is_stale=is_stale)
-        wait = 0.0 if self._tokens is None else self._tokens.take(estimate.tokens, share)
+        wait = 0.0 if self._tokens is None else self._tokens.take(tokens, share)
         if wait:
             raise rate_exceeded(f"use {self.limits.tokens_per_minute} tokens", wait)
-        self.reserved = self.reserved.plus(estimate)
+        self._reserved_tokens += tokens
+        self._reserved_cost += cost
 
-    def settle(self, estimate: Amount, used: Amount, segment: int, day: str) -> None:
-        """Replace a reserved estimate by what was used. `segment` is the part of the spool that contains the entry."""
-        self.reserved = Amount(self.reserved.tokens - estimate.tokens, self.reserved.cost - estimate.cost)
+    def settle(self, estimate: tuple[int, int], used: Amount, segment: int, now: float) -> None:
+        """Replace a reserved estimate (tokens and cost) by what was used.
+
+        `segment` is the part of the spool that contains the entry.
+        """
+        tokens, cost = estimate
+        self._reserved_tokens -= tokens
+        self._reserved_cost -= cost
         if self._tokens is not None:
-            self._tokens.give(estimate.tokens - used.tokens)
-        place = (segment, day)
-        self._unsynced[place] = self._unsynced.get(place, NOTHING).plus(used)
+            self._tokens.give(tokens - used.tokens)
+        number = int(now // DAY)
+        place = (segment, number)
+        before = self._unsynced.get(place)
+        self._unsynced[place] = used if before is None else before.plus(used)
+        if number == self._number:
+            for period in (self._day, self._month):
+                period.recent_tokens += used.tokens
+                period.recent_cost += used.cost
 
     def synced(self, known: Mapping[str, Amount], through: int) -> None:
         """Take over what the ledger knows, by day. It contains all segments up to `through`.
@@ -122,31 +158,41 @@ class Account:
                 self._tokens.give(-max(0, after.tokens - before.tokens - own.tokens))
         self._known = known
         self._unsynced = {place: used for place, used in self._unsynced.items() if place[0] > through}
+        self._number = -1
 
     def _check_budgets(self, now: float, share: int, *, is_stale: bool) -> None:
         if self._known is None and is_stale:
             message = "What this key has used is not known, because the database cannot be reached. Try again later."
             raise GatewayError("overloaded", message, code="usage_unknown", retry_after=RETRY_AFTER)
-        day = day_of(now)
+        if int(now // DAY) != self._number:
+            self._add_up(now)
         limits = self.limits
-        for period, tokens, cost in (
-            ("day", limits.tokens_per_day, limits.cost_per_day),
-            ("month", limits.tokens_per_month, limits.cost_per_month),
-        ):
-            if tokens is None and cost is None:
-                continue
-            known, recent = self._totals(day if period == "day" else month_of(day))
-            recent = recent.plus(self.reserved)
-            if tokens is not None and recent.tokens * share >= tokens - known.tokens:
-                raise budget_exceeded(f"{tokens} tokens", period, now)
-            if cost is not None and recent.cost * share >= cost - known.cost:
-                raise budget_exceeded(money(cost), period, now)
+        self._check_period("day", self._day, limits.tokens_per_day, limits.cost_per_day, share, now)
+        self._check_period("month", self._month, limits.tokens_per_month, limits.cost_per_month, share, now)
 
-    def _totals(self, period: str) -> tuple[Amount, Amount]:
-        """Return what the ledger knows and what it does not know yet for a day or a month."""
-        known = _sum(used for day, used in (self._known or {}).items() if day.startswith(period))
-        recent = _sum(used for (_, day), used in self._unsynced.items() if day.startswith(period))
-        return known, recent
+    def _check_period(
+        self, name: str, used: _Period, tokens: int | None, cost: int | None, share: int, now: float
+    ) -> None:
+        recent = used.recent_tokens + self._reserved_tokens
+        if tokens is not None and recent * share >= tokens - used.known_tokens:
+            raise budget_exceeded(f"{tokens} tokens", name, now)
+        recent = used.recent_cost + self._reserved_cost
+        if cost is not None and recent * share >= cost - used.known_cost:
+            raise budget_exceeded(money(cost), name, now)
+
+    def _add_up(self, now: float) -> None:
+        """Compute the sums of the current day and month."""
+        day, known = day_of(now), self._known or {}
+        month = month_of(day)
+        recent = {place: day_of(place[1] * DAY) for place in self._unsynced}
+        self._day, self._month = (
+            _Period(
+                _sum(used for one, used in known.items() if one.startswith(period)),
+                _sum(self._unsynced[place] for place, one in recent.items() if one.startswith(period)),
+            )
+            for period in (day, month)
+        )
+        self._number = int(now // DAY)
 
 
 class Accounts:
@@ -180,13 +226,15 @@ class Accounts:
     def count_request(self, name: str, requests: int = 1) -> None:
         """Count requests with a key. Raise GatewayError if there are too many per minute."""
         account = self._accounts.get(name)
-        if account is not None:
+        if account is not None and account.limits.requests_per_minute is not None:
+            share = self._share()
             for _ in range(requests):
-                account.count_request(self._share())
+                account.count_request(share)
 
-    def admit(self, account: Account, estimate: Amount) -> None:
+    def admit(self, account: Account, tokens: int, cost: int) -> None:
         """Reserve an estimated amount for a request. Raise GatewayError if a limit of its key is exceeded."""
-        account.admit(estimate, self._now(), self._share(), is_stale=not self.is_reachable())
+        is_stale = not self.is_reachable()
+        account.admit(tokens, cost, self._now(), self._share() if is_stale else 1, is_stale=is_stale)
 
     def _share(self) -> int:
         return 1 if self.is_reachable() else max(1, self.replicas())

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from tieline.core.usage.accounts import Account, Accounts
-from tieline.core.usage.limits import NANO, Amount, day_of
+from tieline.core.usage.limits import NANO, Amount
 from tieline.core.usage.prices import Price, PriceTable
 from tieline.core.watch.metrics import head, label
 from tieline.model.bounded_cache import BoundedCache
@@ -23,6 +23,7 @@ MAX_MODEL = 200
 MAX_CLIENT = 40
 OTHER = "other"
 NO_TOKENS = Usage()
+NOTHING_RESERVED = (0, 0)
 _CLIENT = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 
 
@@ -78,6 +79,8 @@ class Meter:
         self._now = now
         self._new_id = new_id
         self._models = _Names(MAX_MODEL)
+        self._known: BoundedCache[tuple[str, str], tuple[Price | None, str]] = BoundedCache(MAX_NAMES)
+        """The price of a model and the name under which it is recorded, by backend and model."""
         self._clients = _Names(MAX_CLIENT)
         self._clients_by_agent: BoundedCache[tuple[str, str], str] = BoundedCache(MAX_NAMES)
         self._series: dict[tuple[str, str], list[int]] = {}
@@ -86,14 +89,17 @@ class Meter:
 
     def open(self, owner: str, backend: str, model: str, client: str, estimate: Estimate) -> "Charge":
         """Admit a request. Raise GatewayError if a limit of its key is exceeded. The caller must settle the charge."""
-        price = self._prices.find(backend, model)
+        known = self._known.get((backend, model))
+        if known is None:
+            known = self._prices.find(backend, model), self._models.known(model.partition("?")[0])
+            self._known.put((backend, model), known)
+        price, name = known
         account = self.accounts.get(owner)
-        reserved = Amount()
+        reserved = NOTHING_RESERVED
         if account is not None and account.needs_estimate:
             tokens = estimate()
-            reserved = Amount(tokens, 0 if price is None else tokens * price.input)
-            self.accounts.admit(account, reserved)
-        name = self._models.known(model.partition("?")[0])
+            reserved = (tokens, 0 if price is None else tokens * price.input)
+            self.accounts.admit(account, *reserved)
         return Charge(self, account, price, reserved, (owner, backend, name, client))
 
     def client_name(self, user_agent: str, frontend: str) -> str:
@@ -108,7 +114,7 @@ class Meter:
     def record(self, charge: "Charge", status: Status, usage: Usage, *, is_estimated: bool) -> None:
         """Write the entry of a request that has ended, and count it against the limits of its key."""
         price, now = charge.price, self._now()
-        is_unused = usage == NO_TOKENS and status != "ok"
+        is_unused = status != "ok" and usage == NO_TOKENS
         cost = 0 if is_unused else None if price is None else price.cost(usage)
         entry = UsageEntry(
             self._new_id(),
@@ -125,7 +131,7 @@ class Meter:
         )
         segment = self._write(entry)
         if charge.account is not None:
-            charge.account.settle(charge.reserved, Amount(entry.tokens, cost or 0, 1), segment, day_of(now))
+            charge.account.settle(charge.reserved, Amount(entry.tokens, cost or 0, 1), segment, now)
         self._count(entry)
 
     def _count(self, entry: UsageEntry) -> None:
@@ -174,7 +180,7 @@ class Charge:
         meter: Meter,
         account: Account | None,
         price: Price | None,
-        reserved: Amount,
+        reserved: tuple[int, int],
         labels: tuple[str, str, str, str],
     ) -> None:
         self._meter = meter
@@ -182,6 +188,7 @@ class Charge:
         self.account = account
         self.price = price
         self.reserved = reserved
+        """The estimated tokens and their cost."""
         self.labels = labels
         """The owner, backend, model and client."""
 

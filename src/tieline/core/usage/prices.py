@@ -5,11 +5,8 @@ from collections.abc import Collection, Mapping
 from fnmatch import translate
 from typing import NamedTuple
 
-from tieline.model.bounded_cache import BoundedCache
 from tieline.model.events import Usage
 
-MAX_FOUND = 1024
-"""Number of models whose prices are remembered."""
 MAX_NAME = 256
 """Names longer than this have no price. There is a limit because clients can send names of any length."""
 PER_MILLION = 1000
@@ -69,19 +66,11 @@ class PriceTable:
         self._families = _compiled(families or {})
         self._upstreams = upstreams
         self._free = free
-        self._found: BoundedCache[tuple[str, str], tuple[Price | None]] = BoundedCache(MAX_FOUND)
 
     def find(self, backend: str, model: str) -> Price | None:
         """Return the price of a backend's model, or None if it is unknown."""
         if len(model) > MAX_NAME:
             return None
-        found = self._found.get((backend, model))
-        if found is None:
-            found = (self._search(backend, model),)
-            self._found.put((backend, model), found)
-        return found[0]
-
-    def _search(self, backend: str, model: str) -> Price | None:
         name = model.partition("?")[0]
         price = _first(self._configured, f"{backend}/{name}")
         if price is None and backend in self._free:

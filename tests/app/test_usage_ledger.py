@@ -1,0 +1,293 @@
+"""Tests of the usage ledger: every entry is counted once, whatever fails between the spool and the database."""
+
+import asyncio
+import errno
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tieline.app.database.engine import Database, DatabaseUnavailable, Statement
+from tieline.app.database.sqlite import SqliteDatabase
+from tieline.app.usage import spool as spool_module
+from tieline.app.usage.ledger import UsageLedger
+from tieline.app.usage.report import groups_of, row_json, to_csv
+from tieline.app.usage.spool import Spool, leftovers
+from tieline.app.usage.tables import ENTRY_DAYS, UsageTables
+from tieline.core.usage.accounts import Accounts
+from tieline.core.usage.limits import Amount, KeyLimits
+from tieline.core.usage.meter import UsageEntry
+from tieline.tasks import Tasks
+
+NOW = 1_794_960_000
+DAY = 24 * 3600
+
+
+def entry(name: str, owner: str = "alice", *, at: int = NOW, cost: int | None = 5, **fields: Any) -> UsageEntry:
+    values = {"input": 10, "output": 2, "status": "ok", "model": "m", "client": "tests", **fields}
+    return UsageEntry(name, at, owner, "up", cost=cost, **values)
+
+
+class Faulty(SqliteDatabase):
+    """A database whose transactions fail as planned: before they begin, or after they have succeeded."""
+
+    def __init__(self, path: Path, plan: Iterator[str]) -> None:
+        super().__init__(path)
+        self._plan = plan
+
+    async def run(self, statements: Sequence[Statement]) -> None:
+        fault = next(self._plan, "")
+        if fault == "before":
+            raise DatabaseUnavailable("it cannot be reached")
+        await super().run(statements)
+        if fault == "after":
+            raise DatabaseUnavailable("the connection was lost while it answered")
+
+
+class Stand:
+    """A state folder, and the ledger of one process after another."""
+
+    def __init__(self, folder: Path, plan: Sequence[str] = ()) -> None:
+        self.folder = folder
+        self.database: Database = Faulty(folder / "ledger.sqlite3", iter(plan))
+        self.tasks = Tasks()
+        self.accounts = Accounts(lambda: 0.0, lambda: float(NOW))
+        self.ledger = self.begin()
+
+    def begin(self) -> UsageLedger:
+        return UsageLedger(
+            lambda: self.database,
+            self.folder / "usage",
+            self.tasks,
+            self.accounts,
+            now=lambda: float(NOW),
+            keep_days=400,
+            interval=0.01,
+        )
+
+    def kill(self) -> None:
+        """End the process without any warning: its files are closed and unlocked, but stay."""
+        for file in (self.ledger.spool._active, self.ledger.spool._resting):
+            if file is not None:
+                os.close(file._descriptor)
+        self.ledger = self.begin()
+
+    async def flush(self) -> bool:
+        try:
+            await self.ledger.import_leftovers()
+            await self.ledger.flush()
+        except DatabaseUnavailable:
+            return False
+        return True
+
+    async def finish(self) -> None:
+        while not await self.flush():
+            pass
+        assert await self.flush()
+        assert self.ledger.spool.is_empty
+
+    async def requests(self) -> Counter[str]:
+        rows = await UsageTables(self.database).report(["key"])
+        return Counter({row.groups[0]: row.requests for row in rows})
+
+    async def aclose(self) -> None:
+        await self.tasks.aclose()
+        await self.ledger.aclose()
+        await self.database.aclose()
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.sampled_from(["flush", "kill", "leave"]),
+        st.tuples(st.sampled_from(["alice", "bob", ""]), st.integers(1, 20)),
+    ),
+    max_size=30,
+)
+FAULTS = st.lists(st.sampled_from(["", "before", "after"]), max_size=30)
+
+
+@given(steps=STEPS, faults=FAULTS)
+def test_the_ledger_equals_the_requests_whatever_fails(steps: list[Any], faults: list[str]) -> None:
+    async def check(folder: Path) -> None:
+        here = Stand(folder, faults)
+        made: Counter[str] = Counter()
+        tokens = 0
+        for step in steps:
+            match step:
+                case "flush":
+                    await here.flush()
+                case "kill":
+                    here.kill()
+                case "leave":
+                    await here.ledger.aclose()
+                    here.ledger = here.begin()
+                case _:
+                    owner, number = step
+                    for _ in range(number):
+                        here.ledger.spool.append(entry(here.ledger.new_id(), owner))
+                    made[owner] += number
+                    tokens += 12 * number
+        await here.finish()
+        assert await here.requests() == made
+        totals = await UsageTables(here.database).totals(["alice", "bob", ""], NOW)
+        assert sum(amount.tokens for days in totals.values() for amount in days.values()) == tokens
+        await here.aclose()
+        assert list((folder / "usage").glob("*")) == []
+
+    with TemporaryDirectory() as folder:
+        asyncio.run(check(Path(folder)))
+
+
+async def test_entries_are_in_the_file_before_write_returns_and_in_the_database_soon(tmp_path: Path) -> None:
+    here = Stand(tmp_path)
+    here.ledger.write(entry(here.ledger.new_id()))
+    lines = [line for file in spool_files(tmp_path) for line in file.read_bytes().splitlines()]
+    assert len(lines) == 1
+    assert b'"alice"' in lines[0]
+    for _ in range(1000):
+        if await here.requests() == Counter(alice=1):
+            break
+        await asyncio.sleep(0.01)
+    assert await here.requests() == Counter(alice=1)
+    await here.aclose()
+
+
+def spool_files(folder: Path) -> list[Path]:
+    return sorted((folder / "usage").glob("*.spool"))
+
+
+async def test_sums_are_kept_by_key_model_client_and_day_with_unknown_costs_apart(tmp_path: Path) -> None:
+    here = Stand(tmp_path)
+    for one in (
+        entry("01", cache_read=3, cache_write=4, reasoning=1),
+        entry("02", cost=None, status="failed"),
+        entry("03", model="n", client="curl", status="cancelled", is_estimated=True),
+        entry("04", "bob", at=NOW - DAY, cost=None),
+    ):
+        here.ledger.write(one)
+    await here.finish()
+    tables = UsageTables(here.database)
+    by = groups_of(["key", "day", "model", "client"])
+    rows = [row_json(by, row) for row in await tables.report(by)]
+    shown = [(row["key"], row["day"], row["model"], row["client"], row["requests"], row["cost"]) for row in rows]
+    assert shown == [
+        ("alice", "2026-11-18", "up/m", "tests", 2, 5e-9),
+        ("alice", "2026-11-18", "up/n", "curl", 1, 5e-9),
+        ("bob", "2026-11-17", "up/m", "tests", 1, None),
+    ]
+    first = rows[0]
+    assert {name: first[name] for name in ("input", "output", "cache_read", "cache_write", "reasoning")} == {
+        "input": 20,
+        "output": 4,
+        "cache_read": 3,
+        "cache_write": 4,
+        "reasoning": 1,
+    }
+    assert (first["failed"], first["unpriced"], rows[1]["cancelled"], rows[1]["estimated"]) == (1, 1, 1, 1)
+    (total,) = await tables.report([], since="2026-11-18", until="2026-11-18", owner="alice")
+    assert (total.requests, total.groups) == (3, ())
+    assert await tables.report(["key"], since="2026-11-19") == []
+    csv = to_csv(("key",), await tables.report(["key"]))
+    assert csv.splitlines()[0] == (
+        "key,requests,failed,cancelled,input,output,cache_read,cache_write,reasoning,unpriced,estimated,cost"
+    )
+    assert csv.splitlines()[1:] == ["alice,3,1,1,30,6,3,4,1,1,1,0.00000001", "bob,1,0,0,10,2,0,0,0,1,0,"]
+    await here.aclose()
+
+
+async def test_a_name_in_a_csv_file_is_never_a_formula(tmp_path: Path) -> None:
+    here = Stand(tmp_path)
+    here.ledger.write(entry("01", client="=cmd"))
+    await here.finish()
+    assert "'=cmd,1" in to_csv(("client",), await UsageTables(here.database).report(["client"]))
+    await here.aclose()
+
+
+async def test_accounts_are_told_what_the_ledger_knows_after_each_insertion(tmp_path: Path) -> None:
+    here = Stand(tmp_path)
+    here.accounts.set_limits("alice", KeyLimits(tokens_per_day=100))
+    account = here.accounts.get("alice")
+    assert account is not None
+    segment = here.ledger.write(entry("01"))
+    account.settle((0, 0), Amount(12, 5, 1), segment, NOW)
+    await here.finish()
+    assert account._known == {"2026-11-18": Amount(12, 5, 1)}
+    assert account._unsynced == {}
+    await here.aclose()
+
+
+async def test_a_full_disk_is_reported_and_fails_no_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    here = Stand(tmp_path)
+    here.ledger.spool.append(entry("01"))
+
+    def full(_: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
+        patch.setattr("tieline.app.usage.spool.os.write", full)
+        patch.setattr(spool_module, "MAX_IN_MEMORY", 2)
+        for name in ("02", "03", "04"):
+            here.ledger.spool.append(entry(name))
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "No space left on device" in caplog.text
+    metrics = list(here.ledger.metric_lines())
+    assert "tieline_usage_spool_errors_total 3" in metrics
+    assert "tieline_usage_lost_total 1" in metrics
+    await here.finish()
+    assert await here.requests() == Counter(alice=3)
+    await here.aclose()
+
+
+def test_a_spool_has_a_limit_and_a_short_write_leaves_no_half_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(tmp_path, max_bytes=300, warn=lambda _: None)
+    spool.append(entry("01"))
+    write: Callable[[int, bytes], int] = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr("tieline.app.usage.spool.os.write", lambda file, data: write(file, data[:20]))
+        spool.append(entry("02"))
+    for name in ("03", "04", "05", "06"):
+        spool.append(entry(name))
+    assert spool.size <= 300
+    taken = spool.take()
+    assert taken is not None
+    _, file, unwritten = taken
+    assert file is not None
+    written = [one.id for batch in file.batches(2) for one in batch]
+    assert sorted([*written, *(one.id for one in unwritten)]) == ["01", "02", "03", "04", "05", "06"]
+    assert "02" not in written
+    spool.close()
+
+
+def test_only_files_of_dead_processes_are_imported_and_a_torn_line_is_left_out(tmp_path: Path) -> None:
+    alive = Spool(tmp_path)
+    alive.append(entry("01"))
+    (tmp_path / "dead.spool").write_bytes(b'["02",1,"bob","up","m","c","ok",1]\n["03",1,"bob"')
+    found = list(leftovers(tmp_path))
+    assert [file.path.name for file in found] == ["dead.spool"]
+    assert [[one.id for one in batch] for batch in found[0].batches(10)] == [["02"]]
+    for file in found:
+        file.close(remove=True)
+    alive.close()
+
+
+async def test_entries_that_might_have_been_pruned_are_not_counted_again(tmp_path: Path) -> None:
+    here = Stand(tmp_path)
+    here.ledger.write(entry("01", at=NOW - (ENTRY_DAYS + 1) * DAY))
+    here.ledger.write(entry("02", at=NOW - (ENTRY_DAYS - 1) * DAY))
+    await here.finish()
+    assert await here.requests() == Counter(alice=1)
+    assert "tieline_usage_lost_total 1" in list(here.ledger.metric_lines())
+    await UsageTables(here.database).prune(NOW + 500 * DAY, 400)
+    assert await here.requests() == Counter()
+    await here.aclose()
