@@ -135,7 +135,21 @@ async def test_without_a_page_there_is_none(tmp_path: Path) -> None:
 
 # ── Sessions ─────────────────────────────────────────────────────────────────────────────────────
 
-SUMMARY = {"id", "title", "model", "mode", "effort", "created", "updated", "running", "messages", "usage", "example"}
+SUMMARY = {
+    "id",
+    "title",
+    "model",
+    "mode",
+    "effort",
+    "created",
+    "updated",
+    "running",
+    "messages",
+    "usage",
+    "example",
+    "owner",
+    "workspace",
+}
 TURN = {"id", "parent", "role", "at", "model", "parts", "activities", "plan", "usage", "ending"}
 
 
@@ -340,6 +354,8 @@ LEG = {"id", "at", "client", "frontend", "backend", "model", "status", "kind", "
     "title",
     "repairs",
     "resumed",
+    "owner",
+    "workspace",
     "request_id",
 }
 

@@ -25,6 +25,7 @@ from tieline.frontends.http import Exchange, send_events
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.inbox import Answer, ApprovalAnswer, Question, QuestionAnswer, ReviewAnswer
 from tieline.model.rules import Rule
+from tieline.model.scope import Scope
 from tieline.tasks import Tasks
 
 KEEP_ALIVE = b": nothing new\n\n"
@@ -77,12 +78,13 @@ class InboxFrontend:
 
     async def list(self, exchange: Exchange) -> None:
         """Respond with the current items."""
-        await exchange.respond(200, self._listing())
+        await exchange.respond(200, self._listing(exchange.visible))
 
     async def watch(self, exchange: Exchange) -> None:
         """Stream the items, now and on every change, until the client disconnects or the gateway stops."""
-        async with self._inbox.watched():
-            await send_events(exchange, self._tasks, self._changes())
+        scope = exchange.visible
+        async with self._inbox.watched(scope):
+            await send_events(exchange, self._tasks, self._changes(scope))
 
     async def decide(self, exchange: Exchange) -> None:
         """Pass a person's answer to the inbox item that the path names."""
@@ -90,7 +92,7 @@ class InboxFrontend:
         answer = read_answer(await exchange.body())
         item_id = _last_segment(exchange)
         await self._check_files(item_id, answer)
-        self._inbox.decide(item_id, answer, exchange.header(b"user-agent")[:MAX_SHOWN])
+        self._inbox.decide(item_id, answer, exchange.header(b"user-agent")[:MAX_SHOWN], exchange.visible)
         await exchange.respond(200, msgspec.json.encode({"id": item_id, "answer": answer}))
 
     async def _check_files(self, item_id: str, answer: Answer) -> None:
@@ -123,10 +125,10 @@ class InboxFrontend:
             raise GatewayError("not_found", f"There is no rule `{rule_id[:MAX_SHOWN]}`; `/api/rules` lists them.")
         await exchange.respond(200, msgspec.json.encode({"id": rule_id, "revoked": True}))
 
-    async def _changes(self) -> AsyncGenerator[bytes, None]:
+    async def _changes(self, scope: Scope) -> AsyncGenerator[bytes, None]:
         while True:
             version = self._inbox.version
-            yield b"data: " + self._listing() + b"\n\n"
+            yield b"data: " + self._listing(scope) + b"\n\n"
             while version == self._inbox.version:
                 try:
                     async with asyncio.timeout(self._keep_alive):
@@ -134,8 +136,8 @@ class InboxFrontend:
                 except TimeoutError:
                     yield KEEP_ALIVE
 
-    def _listing(self) -> bytes:
-        return msgspec.json.encode({"version": self._inbox.version, "items": self._inbox.items})
+    def _listing(self, scope: Scope) -> bytes:
+        return msgspec.json.encode({"version": self._inbox.version, "items": self._inbox.items_in(scope)})
 
     def _book(self) -> Rulebook:
         if self._rulebook is None:

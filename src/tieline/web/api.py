@@ -132,7 +132,7 @@ class PageApi:
             return
         self._stream.attend()
         models = await self._models()
-        sessions = (await self._sessions.summaries())[:MAX_SESSIONS]
+        sessions = (await self._sessions.summaries(exchange.visible))[:MAX_SESSIONS]
         await respond(
             exchange,
             {
@@ -144,7 +144,7 @@ class PageApi:
                 "backends": info.backends(),
                 "tools": tools,
                 "examples": {"folder": info.example_folder, "items": info.examples},
-                "inbox": inbox_json(self._gateway.inbox),
+                "inbox": inbox_json(self._gateway.inbox, exchange.visible),
                 "sessions": sessions,
                 "seq": self._stream.seq,
             },
@@ -202,13 +202,14 @@ class PageApi:
     async def traffic(self, exchange: Exchange) -> None:
         """Send summaries of the latest legs, or of the legs before a given one."""
         self._stream.attend()
-        legs = self._gateway.bus.legs(query(exchange, "before") or None, query(exchange, "query")[:200])
+        before, words = query(exchange, "before") or None, query(exchange, "query")[:200]
+        legs = self._gateway.bus.legs(before, words, exchange.visible)
         await respond(exchange, {"legs": legs})
 
     async def leg(self, exchange: Exchange) -> None:
         """Send the request and the events of a leg, with secrets removed."""
         bus = self._gateway.bus
-        detail = bus.detail(rest_of_path(exchange, "/api/traffic/"))
+        detail = bus.detail(rest_of_path(exchange, "/api/traffic/"), exchange.visible)
         request = msgspec.json.decode(msgspec.json.encode(detail.request))
         for shown, tool in zip(request.get("tools", ()), detail.request.tools, strict=True):
             shown["schema"] = _schema(tool.schema)
@@ -222,12 +223,15 @@ class PageApi:
         """Create a session and send its summary."""
         self._token.check(exchange)
         body = await read_body(exchange, _CreateSession)
-        await respond(exchange, await self._sessions.create(body.model, body.mode, body.effort, example=body.example))
+        created = await self._sessions.create(
+            body.model, body.mode, body.effort, example=body.example, place=exchange.place
+        )
+        await respond(exchange, created)
 
     async def session(self, exchange: Exchange) -> None:
         """Send messages of a session: all of them, the latest ones, or those before a given message."""
         self._stream.attend()
-        view = await self._sessions.view(rest_of_path(exchange, "/api/sessions/"))
+        view = await self._sessions.view(await self._session(exchange))
         snapshot = self._stream.snapshot(view)
         turns = view.turns
         before = query(exchange, "before")
@@ -254,12 +258,12 @@ class PageApi:
         self._token.check(exchange)
         body = await read_body(exchange, _ChangeSession)
         given = {name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not UNSET}
-        await respond(exchange, await self._sessions.change(rest_of_path(exchange, "/api/sessions/"), **given))
+        await respond(exchange, await self._sessions.change(await self._session(exchange), **given))
 
     async def delete(self, exchange: Exchange) -> None:
         """Delete a session."""
         self._token.check(exchange)
-        session = rest_of_path(exchange, "/api/sessions/")
+        session = await self._session(exchange)
         await self._sessions.delete(session)
         await self._renderer.forget(session)
         await respond(exchange, {})
@@ -267,7 +271,7 @@ class PageApi:
     async def act(self, exchange: Exchange) -> None:
         """Perform an action on a session: send or edit a message, stop or retry an answer, or show another branch."""
         self._token.check(exchange)
-        session, _, verb = rest_of_path(exchange, "/api/sessions/").partition("/")
+        verb = rest_of_path(exchange, "/api/sessions/").partition("/")[2]
         verbs: dict[str, Callable[[Exchange, str], Any]] = {
             "send": self._send,
             "stop": self._stop,
@@ -277,7 +281,13 @@ class PageApi:
         }
         if verb not in verbs:
             raise GatewayError("not_found", f"Unknown action; the actions of a session are {', '.join(verbs)}.")
-        await respond(exchange, await verbs[verb](exchange, session))
+        await respond(exchange, await verbs[verb](exchange, await self._session(exchange)))
+
+    async def _session(self, exchange: Exchange) -> str:
+        """Return the id of the session that the path names. Raise GatewayError if the client may not see it."""
+        session = rest_of_path(exchange, "/api/sessions/").partition("/")[0]
+        await self._sessions.check(session, exchange.visible)
+        return session
 
     async def _send(self, exchange: Exchange, session: str) -> dict[str, Any]:
         body = await read_body(exchange, _SendMessage)
