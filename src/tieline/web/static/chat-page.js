@@ -7,6 +7,8 @@ import { rememberChoice, rememberedChoice } from "./model-choice.js";
 import { listenForCodeCopies } from "./clipboard.js";
 import "./composer.js";
 import { h, setText } from "./dom.js";
+import { chatPath, isEmbedded, ownWorkspace } from "./embed.js";
+import { connectHost } from "./embed-page.js";
 import "./examples.js";
 import "./inbox.js";
 import { live } from "./live-state.js";
@@ -18,6 +20,7 @@ import { goToInboxItems, listenForKeys } from "./shortcuts.js";
 import "./top-bar.js";
 
 const DEMO = "demo";
+const OPEN = `tieline-open:${ownWorkspace ?? ""}`; // the session shown last, in a frame that the editor loads anew
 const [chat, composer, sessions, meter, top, title, welcome, examples] = [
   "tl-chat",
   "tl-composer",
@@ -34,7 +37,7 @@ let current = null;
 
 /** Show the session that the URL names, or a new chat. */
 function route() {
-  const id = location.hash.slice(1) || null;
+  const id = location.hash.slice(1) || (isEmbedded && sessionStorage.getItem(OPEN)) || null;
   show(id && live.sessions.has(id) ? id : null);
 }
 
@@ -42,6 +45,7 @@ function show(id) {
   closeMenu();
   if (id === current && (id !== null || !chat.isEmpty)) return;
   current = id;
+  if (isEmbedded) sessionStorage.setItem(OPEN, id ?? "");
   sessions.current = id;
   composer.session = id;
   chat.open(id);
@@ -50,9 +54,14 @@ function show(id) {
 }
 
 function open(id) {
-  if ((location.hash.slice(1) || null) !== id) history.pushState(null, "", id ? `#${id}` : "/");
+  if ((location.hash.slice(1) || null) !== id) address(id);
   show(id);
   closeMenu();
+}
+
+/** Name a session in the address. A frame shares its history with the editor, so it adds nothing to it. */
+function address(id) {
+  history[isEmbedded ? "replaceState" : "pushState"](null, "", id ? `#${id}` : chatPath);
 }
 
 /** Update the elements around the conversation: title, token usage, composer and welcome text. */
@@ -62,6 +71,7 @@ function describe() {
   setTitle(summary?.title ?? "");
   meter.usage = summary?.usage;
   composer.isRunning = Boolean(summary?.running);
+  composer.workspace = summary?.workspace ?? "";
   composer.choice = summary ?? rememberedChoice(live.state);
   welcome.hidden = current !== null;
   document.querySelector(".example-tag").hidden = !summary?.example;
@@ -124,8 +134,9 @@ async function startExample({ example: { text, model, mode }, done }) {
 async function create(settings) {
   const summary = await post("/api/sessions", settings);
   live.learn(summary);
-  history.pushState(null, "", `#${summary.id}`);
+  address(summary.id);
   current = summary.id;
+  if (isEmbedded) sessionStorage.setItem(OPEN, current);
   sessions.current = current;
   composer.session = current;
   await chat.open(current);
@@ -192,6 +203,7 @@ function listen() {
 }
 
 listen();
+connectHost(composer);
 await live.start();
 route();
 document.body.classList.remove("is-loading");
