@@ -5,9 +5,10 @@
 // A page in a frame of an editor gets its pass with the page, and keeps it only until the editor's window is closed.
 
 import { isEmbedded, ownPass, ownWorkspace } from "./embed.js";
+import { lasting, ofThisTab } from "./page-storage.js";
 
 const PASS = "tieline-pass";
-const passes = isEmbedded ? sessionStorage : localStorage;
+const passes = isEmbedded ? ofThisTab : lasting;
 
 if (ownPass) passes.setItem(PASS, ownPass);
 

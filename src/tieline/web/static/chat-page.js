@@ -15,6 +15,7 @@ import { live } from "./live-state.js";
 import "./key-dialog.js";
 import "./context-meter.js";
 import { attempt, notify } from "./notices.js";
+import { ofThisTab } from "./page-storage.js";
 import "./session-list.js";
 import { goToInboxItems, listenForKeys } from "./shortcuts.js";
 import "./top-bar.js";
@@ -37,7 +38,7 @@ let current = null;
 
 /** Show the session that the URL names, or a new chat. */
 function route() {
-  const id = location.hash.slice(1) || (isEmbedded && sessionStorage.getItem(OPEN)) || null;
+  const id = location.hash.slice(1) || (isEmbedded && ofThisTab.getItem(OPEN)) || null;
   show(id && live.sessions.has(id) ? id : null);
 }
 
@@ -45,7 +46,7 @@ function show(id) {
   closeMenu();
   if (id === current && (id !== null || !chat.isEmpty)) return;
   current = id;
-  if (isEmbedded) sessionStorage.setItem(OPEN, id ?? "");
+  if (isEmbedded) ofThisTab.setItem(OPEN, id ?? "");
   sessions.current = id;
   composer.session = id;
   chat.open(id);
@@ -86,7 +87,8 @@ const hasOtherModels = () => live.state.models.some(({ backend }) => backend !==
 function suggest() {
   const { model } = rememberedChoice(live.state);
   const chosen = live.state.models.find(({ id }) => id === model);
-  examples.hidden = chosen?.backend !== DEMO || live.state.examples.items.length === 0;
+  // The examples act in a folder of their own, not in the workspace of an editor.
+  examples.hidden = isEmbedded || chosen?.backend !== DEMO || live.state.examples.items.length === 0;
   examples.show(live.state.examples, hasOtherModels());
   welcome.classList.toggle("has-examples", !examples.hidden && examples.isOpen);
   const hasRoom = examples.hidden || !examples.isOpen || live.state.tools.enabled;
@@ -136,7 +138,7 @@ async function create(settings) {
   live.learn(summary);
   address(summary.id);
   current = summary.id;
-  if (isEmbedded) sessionStorage.setItem(OPEN, current);
+  if (isEmbedded) ofThisTab.setItem(OPEN, current);
   sessions.current = current;
   composer.session = current;
   await chat.open(current);

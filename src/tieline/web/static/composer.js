@@ -7,6 +7,7 @@ import { h } from "./dom.js";
 import { droppedPaths, hasAddresses } from "./dropped-files.js";
 import { icon } from "./icons.js";
 import { notify } from "./notices.js";
+import { ofThisTab } from "./page-storage.js";
 import "./picker.js";
 
 const DRAFT = "tieline-draft:";
@@ -130,7 +131,7 @@ class Composer extends HTMLElement {
   /** Switch to the draft of a conversation. Each conversation has its own. */
   set session(id) {
     this.#draft = id ?? "new";
-    this.#area.value = sessionStorage.getItem(DRAFT + this.#draft) ?? "";
+    this.#area.value = ofThisTab.getItem(DRAFT + this.#draft) ?? "";
     this.#grow();
     this.#update();
   }
@@ -192,7 +193,7 @@ class Composer extends HTMLElement {
   }
 
   #typed() {
-    sessionStorage.setItem(DRAFT + this.#draft, this.#area.value);
+    ofThisTab.setItem(DRAFT + this.#draft, this.#area.value);
     this.#grow();
     this.#update();
     if (this.#hasFiles && /(^|\s)@$/.test(this.#area.value.slice(0, this.#area.selectionStart)))

@@ -58,11 +58,16 @@ export class TabLeader {
       this.#lead(reading.signal);
       return new Promise(() => {});
     };
-    navigator.locks.request(NAME, options, hold).catch(() => {
-      if (!had) return; // this tab stopped waiting for the lock in order to take it at once
-      this.#isLeading = false;
-      setTimeout(() => reading.abort(), LINGER);
-      this.#wait();
+    navigator.locks.request(NAME, options, hold).catch(({ name }) => {
+      if (!had && name === "SecurityError") hold(); // the browser denies locks, as it may in a frame of another site
+      else if (had) this.#lost(reading);
+      // Otherwise this tab stopped waiting for the lock in order to take it at once.
     });
+  }
+
+  #lost(reading) {
+    this.#isLeading = false;
+    setTimeout(() => reading.abort(), LINGER);
+    this.#wait();
   }
 }
