@@ -14,8 +14,8 @@ APT_CHROMIUM := DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install --yes
 CLIENTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-system test-clients test-long check pytest chromium screenshots format bench walk dist proto \
-	lock clean
+.PHONY: help run test test-system test-clients test-long check pytest chromium screenshots format bench walk dist vsix \
+	check-editor proto lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,15 @@ dist: $(VENV)/run.stamp ## Build the wheel and the source distribution into dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2> /dev/null || echo 1700000000) $(BIN)/python -c \
 		'from flit_core import buildapi; print(buildapi.build_sdist("dist"), buildapi.build_wheel("dist"), sep="\n")'
 
+vsix: $(VENV)/made.stamp ## Build the editor extension into dist/
+	$(BIN)/python editor/build.py vsix
+
+# The types of the editor's API are not in the repository; npm installs them.
+check-editor: ## Check the types of the editor extension (needs npm)
+	npm install --prefix .editor --no-save --no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error \
+		typescript@5.4.5 @types/vscode@1.85.0 @types/node@18.19.130
+	.editor/node_modules/.bin/tsc -p editor/jsconfig.json
+
 proto: $(VENV)/dev.stamp ## Regenerate the protobuf code from proto/
 	$(BIN)/python -m grpc_tools.protoc --proto_path=$(PB)=proto/cursor --python_out=src --pyi_out=src \
 		$(patsubst proto/cursor/%,$(PB)/%,$(wildcard proto/cursor/*.proto))
@@ -85,7 +94,7 @@ lock: $(VENV)/made.stamp ## Resolve both lock files again (UPGRADE=--upgrade tak
 	$(PIP) uninstall --yes uv
 
 clean: ## Remove .venv, clients, caches and build output
-	rm -rf $(VENV) .clients dist bench/.build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .clients .editor dist editor/dist bench/.build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/made.stamp:
