@@ -30,7 +30,7 @@ class EditorWindow:
     @property
     def status(self) -> Locator:
         """The main item of the extension in the status bar."""
-        return self.page.locator('[id="tieline.tieline.tieline.status"], [id="tieline.tieline.status"]').first
+        return self.page.locator('[id="tieline.tieline.tieline.status"]')
 
     @property
     def dialog(self) -> Locator:
@@ -76,6 +76,11 @@ class EditorWindow:
         await self.input.get_by_role("textbox").or_(self.input.get_by_role("combobox")).first.fill(f">{command}")
         await self.input.get_by_role("option", name=re.compile(re.escape(command))).first.click()
 
+    async def tidy(self) -> None:
+        """Close all documents and notifications."""
+        await self.run("View: Close All Editors")
+        await self.run("Notifications: Clear All Notifications")
+
     async def open_chat(self) -> Frame:
         """Open the view with the page, and wait until it can be used."""
         await self.run("Tieline: Open Chat")
@@ -85,3 +90,19 @@ class EditorWindow:
     async def press(self, button: str, place: Locator | None = None) -> None:
         """Press a button of the dialog, or of another place."""
         await (place or self.dialog).get_by_role("button", name=button, exact=True).click()
+
+    async def choose(self, option: str) -> None:
+        """Choose an option of the box at the top."""
+        await self.input.get_by_role("option", name=re.compile(re.escape(option))).first.click()
+
+    async def type(self, text: str) -> None:
+        """Write a text into the box at the top, and press Enter."""
+        field = self.input.locator("input:visible").last
+        await field.fill(text)
+        await field.press("Enter")
+
+    async def open_file(self, name: str) -> None:
+        """Open a file of the folder from the explorer."""
+        await self.run("View: Show Explorer")
+        await self.page.get_by_role("treeitem", name=re.compile(f"^{re.escape(name)}")).dblclick()
+        await expect(self.tab(name)).to_be_visible()

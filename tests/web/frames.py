@@ -12,8 +12,9 @@ HOST = "http://editor.localhost:1"
 """The origin of the window around the frame. No server listens there: the test answers the browser's requests."""
 OTHER = "http://other.localhost:1"
 """Another origin that frames the page, or something beside it."""
-AROUND = """<!doctype html><title>Editor</title><style>body { margin: 0 } iframe { border: 0; width: 100%; height: 98vh }
-</style><script>var told = []; addEventListener("message", (event) => told.push(event.data));</script>"""
+AROUND = """<!doctype html><title>Editor</title>
+<style>body { margin: 0 } iframe { border: 0; width: 100%; height: 98vh }</style>
+<script>var told = []; addEventListener("message", (event) => told.push(event.data));</script>"""
 
 
 class Frame:
@@ -45,7 +46,14 @@ class Frame:
         """Wait until the page is complete."""
         await expect(self.inside.locator("body")).not_to_contain_class("is-loading")
 
+    async def fresh(self) -> None:
+        """Begin a new chat."""
+        await self.inside.get_by_role("button", name="Chats").click()
+        await self.part("new-chat").click()
+        await expect(self.part("turn-user")).to_have_count(0)
+
     async def say(self, words: str) -> None:
+        """Send a message."""
         await self.composer.fill(words)
         await self.composer.press("Enter")
 

@@ -54,7 +54,9 @@ async def locked(tmp_path: Path) -> AsyncIterator[Server]:
 # ── Use ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_side_bar_is_enough_for_a_conversation_with_a_change_to_approve(frame: HostedFrame, server: Server) -> None:
+async def test_a_side_bar_is_enough_for_a_conversation_with_a_change_to_approve(
+    frame: HostedFrame, server: Server
+) -> None:
     await frame.say(WRITE)
     await expect(frame.ask).to_contain_text("greet.py")
     assert await frame.width_beyond() <= 0
@@ -100,7 +102,9 @@ async def test_links_open_outside_the_frame(frame: HostedFrame) -> None:
     assert (await frame.told("openExternal"))[-1]["path"] == "https://example.com/a?b=c"
 
 
-async def test_the_editor_adds_text_and_files_to_the_message_but_sends_nothing(frame: HostedFrame, server: Server) -> None:
+async def test_the_editor_adds_text_and_files_to_the_message_but_sends_nothing(
+    frame: HostedFrame, server: Server
+) -> None:
     await frame.tell({"type": "insert", "text": "Explain this:\n"})
     await frame.tell({"type": "attach", "files": ["greet.py", 7, ""]})
     await expect(frame.composer).to_have_value("Explain this:\n")
@@ -142,7 +146,15 @@ async def test_values_that_are_not_colours_change_nothing(frame: HostedFrame) ->
     await frame.tell({"type": "theme", "kind": "dark", "colors": {}})
     await expect(body).to_have_css("color-scheme", "dark")
     before = await body.get_attribute("style")
-    wrong: list[Any] = ["url(https://example.com/x)", "red; display: none", "var(--text)", "inherit", 7, None, "x" * 500]
+    wrong: list[Any] = [
+        "url(https://example.com/x)",
+        "red; display: none",
+        "var(--text)",
+        "inherit",
+        7,
+        None,
+        "x" * 500,
+    ]
     for value in wrong:
         await frame.tell({"type": "theme", "kind": "dark", "colors": {"background": value, "--bg": "red"}})
     for message in (None, 7, "theme", {"type": "theme", "kind": "__proto__", "colors": None}, {"type": "constructor"}):
@@ -158,7 +170,9 @@ async def test_values_that_are_not_colours_change_nothing(frame: HostedFrame) ->
 async def test_a_frame_beside_the_page_cannot_send_messages_to_it(context: BrowserContext, server: Server) -> None:
     async def answer(route: Route) -> None:
         attack = "parent.frames[0].postMessage({ type: 'insert', text: 'evil' }, '*')"
-        await route.fulfill(content_type="text/html", body=f"<script>addEventListener('message', () => {attack})</script>")
+        await route.fulfill(
+            content_type="text/html", body=f"<script>addEventListener('message', () => {attack})</script>"
+        )
 
     await context.route(f"{OTHER}/", answer)
     frame = HostedFrame(await framed(context, await embed(server), f"{OTHER}/"))
@@ -235,7 +249,7 @@ async def test_two_frames_never_show_sessions_or_items_of_each_other(
     names, (one, two) = await two_frames(context, server, tmp_path)
     await one.say("write `1` to here.txt")
     await expect(one.ask).to_contain_text("here.txt")
-    server.ask(Origin("chat", client="Other", workspace=names[1]), Approval(title="Only for two", kind="other"))
+    server.ask(Origin(client="Other", workspace=names[1]), Approval(title="Only for two", kind="other"))
     await expect(two.inside.get_by_role("button", name="Inbox: 1 waiting")).to_be_visible()
     await expect(one.inside.get_by_role("button", name="Inbox: 1 waiting")).to_be_visible()
     await two.inside.get_by_role("button", name="Inbox: 1 waiting").click()
@@ -254,7 +268,7 @@ async def test_the_page_in_a_tab_names_the_workspaces_of_sessions_and_items(
     names, (one, _) = await two_frames(context, server, tmp_path)
     await one.say("Hello")
     await expect(one.part("send")).to_be_visible()
-    server.ask(Origin("chat", client="Other", workspace=names[1]), Approval(title="Asked in two", kind="other"))
+    server.ask(Origin(client="Other", workspace=names[1]), Approval(title="Asked in two", kind="other"))
     window = await windows.new()
     await window.page.set_viewport_size({"width": 1200, "height": 800})
     await expect(window.part("session")).to_contain_text(" · one")
