@@ -481,9 +481,9 @@ async def test_sessions_belong_to_an_owner_and_a_workspace(stand: Stand) -> None
     assert [one.id for one in await stand.sessions.summaries(Scope("ann"))] == [mine]
     assert [one.id for one in await stand.sessions.summaries(Scope(None, ""))] == [other]
     assert {one.id for one in await stand.sessions.summaries()} == {mine, other}
-    await stand.sessions.check(mine, Scope(None, "ours"))
+    await stand.sessions.summary(mine, Scope(None, "ours"))
     with pytest.raises(GatewayError, match="no such session"):
-        await stand.sessions.check(mine, Scope(None, "theirs"))
+        await stand.sessions.summary(mine, Scope(None, "theirs"))
     await stand.say(mine, "Hi")
     [leg] = stand.gateway.bus.legs(scope=Scope("ann", "ours"))
     assert (leg.owner, leg.workspace) == place

@@ -243,6 +243,7 @@ class Exchange:
         "begun",
         "client_key",
         "headers",
+        "path",
         "reserved",
         "response_headers",
         "size",
@@ -256,6 +257,8 @@ class Exchange:
         self._bodies = bodies or BodyBudget()
         self.headers: Mapping[bytes, bytes] = dict(cycle.headers)
         """The headers of the request by their lower-case names."""
+        self.path = cycle.path
+        """The percent-decoded path of the request, without the prefix that names a workspace."""
         self.client_key: NamedKey | None = None
         """The key with which the guard accepted the request; None if no key was needed."""
         self.begun = False
@@ -275,11 +278,6 @@ class Exchange:
     def method(self) -> str:
         """The method of the request, in upper case."""
         return self._cycle.method
-
-    @property
-    def path(self) -> str:
-        """The percent-decoded path of the request."""
-        return self._cycle.path
 
     @property
     def scope(self) -> Scope:

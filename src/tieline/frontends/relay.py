@@ -30,7 +30,11 @@ takes longer than this."""
 STALL_TIMEOUT = 300.0
 """Seconds after which a client that reads nothing is disconnected."""
 
-STOPPING = Failed(kind="overloaded", status=503, message="The gateway is being stopped; try again in a moment.")
+STOPPING = Failed(
+    kind="overloaded",
+    status=503,
+    message="The gateway is being stopped, or the workspace was removed; try again in a moment.",
+)
 
 
 class Writer(Protocol):

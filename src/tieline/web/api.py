@@ -17,13 +17,14 @@ from tieline.core.legs.gateway import Gateway
 from tieline.core.sessions.sessions import PageSessions, SentMessage
 from tieline.frontends.guard import Guard, PageToken
 from tieline.frontends.http import JSON, Exchange, address
+from tieline.frontends.json_body import read_body
 from tieline.model.content import Image, Part, Text, Value
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.ports import Files, ModelInfo
 from tieline.model.request import Effort
 from tieline.tasks import Tasks
 from tieline.web.connect import connect_page
-from tieline.web.exchange import API_HEADERS, query, read_body, respond, rest_of_path
+from tieline.web.exchange import API_HEADERS, query, respond, rest_of_path
 from tieline.web.gateway_info import AccountLogin, GatewayInfo
 from tieline.web.setup_api import SetupApi, setup_json
 from tieline.web.stream import Stream, inbox_json
@@ -124,14 +125,14 @@ class PageApi:
     async def state(self, exchange: Exchange) -> None:
         """Send the state that the page needs to start. If the page lacks the key, only say that a key is required."""
         info = self._info
-        tools = {"enabled": info.has_tools, "workspace": info.workspace, "yolo": info.yolo}
         opening = {"version": info.version, "address": address(exchange)}
         if not self._guard.admits(exchange):
             error = {"kind": "unauthorized", "message": "This gateway requires a key.", "code": "invalid_api_key"}
             await respond(exchange, {**opening, **LOCKED_STATE, "error": error}, *_uncookied(exchange), status=401)
             return
         self._stream.attend()
-        models = await self._models()
+        tools = self._tools(exchange)
+        models = await self._models(has_tools=tools["enabled"])
         sessions = (await self._sessions.summaries(exchange.visible))[:MAX_SESSIONS]
         await respond(
             exchange,
@@ -193,7 +194,7 @@ class PageApi:
 
     async def files(self, exchange: Exchange) -> None:
         """Send the names of workspace files that match a query, so that the user can attach one."""
-        files = self._info.files
+        files = await self._files(exchange.workspace or "")
         words = query(exchange, "query")[:200]
         await respond(exchange, {"files": [] if files is None else await files.find(words)})
 
@@ -286,14 +287,16 @@ class PageApi:
     async def _session(self, exchange: Exchange) -> str:
         """Return the id of the session that the path names. Raise GatewayError if the client may not see it."""
         session = rest_of_path(exchange, "/api/sessions/").partition("/")[0]
-        await self._sessions.check(session, exchange.visible)
+        await self._sessions.summary(session, exchange.visible)
         return session
 
     async def _send(self, exchange: Exchange, session: str) -> dict[str, Any]:
         body = await read_body(exchange, _SendMessage)
         parts: list[Part] = [Text(text=body.text)] if body.text.strip() else []
         parts += [_picture(place, one) for place, one in enumerate(body.images)]
-        parts += await _attached(self._info.files, body.files)
+        if body.files:
+            workspace = (await self._sessions.summary(session)).workspace
+            parts += await _attached(await self._files(workspace), body.files)
         return _sent(await self._sessions.send(session, parts, body.parent))
 
     async def _stop(self, _: Exchange, session: str) -> dict[str, Any]:
@@ -324,7 +327,22 @@ class PageApi:
         found: Mapping[str, ModelInfo] = listing.result() if done else self._gateway.models.latest
         return found
 
-    async def _models(self) -> list[dict[str, Any]]:
+    def _tools(self, exchange: Exchange) -> dict[str, Any]:
+        """Return what the page shows about the gateway's own tools in the workspace that a request names."""
+        if self._info.workspaces is None:
+            return {"enabled": False, "workspace": None, "yolo": False, "autonomy": "ask"}
+        found = self._info.workspaces.info(exchange.workspace or "")
+        return {
+            "enabled": found.tools,
+            "workspace": found.path if found.tools else None,
+            "yolo": found.autonomy == "all",
+            "autonomy": found.autonomy,
+        }
+
+    async def _files(self, workspace: str) -> Files | None:
+        return None if self._info.workspaces is None else await self._info.workspaces.files(workspace)
+
+    async def _models(self, *, has_tools: bool) -> list[dict[str, Any]]:
         """Return all models as JSON."""
         info = self._info
         return [
@@ -332,9 +350,9 @@ class PageApi:
                 "id": name,
                 "title": model.title or name,
                 "backend": (backend := name.partition("/")[0]),
-                "modes": info.modes(name),
+                "modes": info.modes(name, has_tools),
                 "is_agent": info.is_agent(backend),
-                "ideas": info.ideas(name),
+                "ideas": info.ideas(name, has_tools),
                 "context": model.context,
             }
             for name, model in (await self._listed_models()).items()
@@ -366,8 +384,6 @@ def _picture(place: int, picture: _ImageUpload) -> Image:
 
 
 async def _attached(files: Files | None, paths: tuple[str, ...]) -> list[Part]:
-    if not paths:
-        return []
     if files is None:
         raise BadRequest("files cannot be attached because there is no workspace", "files")
     if len(paths) > MAX_FILES:

@@ -165,6 +165,11 @@ class Inbox:
         self._answers[item_id].set_result((answer, by))
         self._remove(item_id)
 
+    def withdraw(self, scope: Scope, reason: str) -> None:
+        """Reject all items of a scope, for this reason."""
+        for item in self.items_in(scope):
+            self.decide(item.id, default_answer(item.content, reason), by="gateway")
+
     async def ask(self, origin: Origin, item: InboxItem) -> Answer:
         """Add an item and wait for its answer. Return a rejection if the item times out."""
         answer = await self._answer_to(origin, item)

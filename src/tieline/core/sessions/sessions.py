@@ -146,10 +146,12 @@ class PageSessions:
         found = (one.summary for one in self._sessions.values() if scope.covers(*one.summary.place))
         return sorted(found, key=lambda one: one.updated, reverse=True)
 
-    async def check(self, session_id: str, scope: Scope) -> None:
-        """Raise GatewayError if the scope has no such session."""
-        if not scope.covers(*(await self._find(session_id)).summary.place):
+    async def summary(self, session_id: str, scope: Scope = EVERYTHING) -> Summary:
+        """Return the summary of a session. Raise GatewayError if the scope has no such session."""
+        found = (await self._find(session_id)).summary
+        if not scope.covers(*found.place):
             raise _no_such_session()
+        return found
 
     async def create(
         self,
@@ -263,6 +265,11 @@ class PageSessions:
     async def stop(self, session_id: str) -> None:
         """Stop generating the current message, if there is one."""
         await self._stop(await self._find(session_id))
+
+    async def stop_workspace(self, workspace: str) -> None:
+        """Stop generating messages in all sessions of a workspace."""
+        there = [session for session in self._sessions.values() if session.summary.workspace == workspace]
+        await asyncio.gather(*(self._stop(session) for session in there))
 
     async def aclose(self) -> None:
         """Stop generating messages in all sessions, and store the parts that have been received."""
