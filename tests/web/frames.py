@@ -1,20 +1,67 @@
 """The page in a frame of another site, as an editor shows it. The window around it notes what the page tells it."""
 
-from collections.abc import Mapping
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
-from playwright.async_api import BrowserContext, FrameLocator, Locator, Page, Route, expect
+from playwright.async_api import BrowserContext, FrameLocator, Locator, Page, expect
 
 from tests.web.browser import Server, centre
 
-HOST = "http://editor.localhost:1"
-"""The origin of the window around the frame. No server listens there: the test answers the browser's requests."""
-OTHER = "http://other.localhost:1"
-"""Another origin that frames the page, or something beside it."""
-AROUND = """<!doctype html><title>Editor</title>
-<style>body { margin: 0 } iframe { border: 0; width: 100%; height: 98vh }</style>
-<script>var told = []; addEventListener("message", (event) => told.push(event.data));</script>"""
+PAGE = b"""<!doctype html><title>Editor</title>
+<style>body { display: flex; margin: 0 } iframe { flex: 1; min-width: 0; height: 100vh; border: 0 }</style>
+<script>
+  var told = [];
+  addEventListener("message", ({ data, source }) => {
+    if (data === "attack") parent.frames[0].postMessage({ type: "insert", text: "evil" }, "*");
+    else told.push(data);
+  });
+</script>
+<body><script>
+  for (const address of JSON.parse(decodeURIComponent(location.hash.slice(1) || "[]"))) {
+    const frame = document.createElement("iframe");
+    frame.src = address;
+    document.body.append(frame);
+  }
+</script>
+"""
+"""A window with frames, whose addresses follow the `#`. It notes what they tell it, and attacks its own neighbour."""
+
+
+class Site:
+    """A server for windows around the page, under two names: two origins that are not the gateway's."""
+
+    def __init__(self, port: int) -> None:
+        self.editor = f"http://editor.localhost:{port}"
+        """The origin of the editor's window."""
+        self.other = f"http://other.localhost:{port}"
+        """Another origin, which frames the page or something beside it."""
+
+    async def framed(self, context: BrowserContext, *addresses: str, origin: str = "") -> Page:
+        """Open a window that frames these addresses, of the editor unless another `origin` is given."""
+        page = await context.new_page()
+        await page.goto(f"{origin or self.editor}/#{quote(json.dumps(addresses))}")
+        return page
+
+
+@asynccontextmanager
+async def site() -> AsyncIterator[Site]:
+    """Serve the windows. Browsers refuse frames of this machine in pages that come from elsewhere."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {len(PAGE)}\r\nconnection: close\r\n\r\n"
+        writer.write(head.encode() + PAGE)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield Site(server.sockets[0].getsockname()[1])
 
 
 class Frame:
@@ -44,7 +91,7 @@ class Frame:
 
     async def shown(self) -> None:
         """Wait until the page is complete."""
-        await expect(self.inside.locator("body")).not_to_contain_class("is-loading")
+        await expect(self.inside.locator("body.chat-page:not(.is-loading)")).to_be_attached()
 
     async def fresh(self) -> None:
         """Begin a new chat."""
@@ -76,7 +123,7 @@ class HostedFrame(Frame):
         super().__init__(page, page.frame_locator(f"iframe >> nth={number}"))
         self.number = number
 
-    async def tell(self, message: Mapping[str, Any]) -> None:
+    async def tell(self, message: Any) -> None:
         """Send a message from the window around the frame."""
         await self.page.evaluate("([n, message]) => frames[n].postMessage(message, '*')", [self.number, message])
 
@@ -93,30 +140,18 @@ class HostedFrame(Frame):
 
 async def embed(server: Server, *ancestors: str, workspace: str = "", key: str = "") -> str:
     """Return an address of the page for a frame, as an editor asks for it."""
-    headers = {"authorization": f"Bearer {key}"} if key else {}
-    async with httpx2.AsyncClient(base_url=server.url, headers=headers) as http:
-        response = await http.post("/api/embed", json={"ancestors": ancestors or (HOST,), "workspace": workspace})
-        assert response.status_code == 200, response.text
-        return f"{server.url}{response.json()['path']}"
+    found = await _post(server, "/api/embed", {"ancestors": ancestors, "workspace": workspace}, key)
+    return f"{server.url}{found['path']}"
 
 
-async def register(server: Server, path: Any, key: str = "") -> str:
+async def register(server: Server, path: Path) -> str:
     """Register a folder, and return the name of its workspace."""
+    return str((await _post(server, "/api/workspaces", {"path": str(path)}))["name"])
+
+
+async def _post(server: Server, path: str, body: Any, key: str = "") -> Any:
     headers = {"authorization": f"Bearer {key}"} if key else {}
     async with httpx2.AsyncClient(base_url=server.url, headers=headers) as http:
-        response = await http.post("/api/workspaces", json={"path": str(path)})
+        response = await http.post(path, json=body)
         assert response.status_code == 200, response.text
-        return str(response.json()["name"])
-
-
-async def framed(context: BrowserContext, *addresses: str, origin: str = HOST) -> Page:
-    """Open a window of `origin` that frames these addresses."""
-
-    async def answer(route: Route) -> None:
-        frames = "".join(f'<iframe src="{address}"></iframe>' for address in addresses)
-        await route.fulfill(content_type="text/html", body=AROUND + frames)
-
-    await context.route(f"{origin}/", answer)
-    page = await context.new_page()
-    await page.goto(f"{origin}/")
-    return page
+        return response.json()

@@ -7,10 +7,10 @@ from typing import Any
 import httpx2
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Route, expect
+from playwright.async_api import Browser, BrowserContext, expect
 
 from tests.web.browser import IN_CHROMIUM, Server, Windows
-from tests.web.frames import HOST, OTHER, HostedFrame, embed, framed, register
+from tests.web.frames import HostedFrame, Site, embed, register, site
 from tieline.model.inbox import Approval, Origin
 
 pytestmark = IN_CHROMIUM
@@ -28,15 +28,22 @@ def settings() -> Mapping[str, Any]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
+async def around() -> AsyncIterator[Site]:
+    """The windows around the frames."""
+    async with site() as windows:
+        yield windows
+
+
+@pytest_asyncio.fixture(loop_scope="session")
 async def context(windows: Windows) -> BrowserContext:
     return windows.context
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def frame(context: BrowserContext, server: Server) -> HostedFrame:
+async def frame(context: BrowserContext, around: Site, server: Server) -> HostedFrame:
     """The page of the default workspace in a frame."""
     (server.root / "greet.py").write_text(GREET)
-    frame = HostedFrame(await framed(context, await embed(server)))
+    frame = HostedFrame(await around.framed(context, await embed(server, around.editor)))
     await frame.shown()
     return frame
 
@@ -72,9 +79,8 @@ async def test_the_editor_learns_what_the_page_does(frame: HostedFrame) -> None:
     await frame.hears("ready")
     await frame.say("Hello")
     await expect(frame.part("send")).to_be_visible()
-    states = await frame.told("state")
-    assert {"type": "state", "running": True, "sessions": 1} in states
-    assert states[-1] == {"type": "state", "running": False, "sessions": 1}
+    await frame.page.wait_for_function("told.at(-1).running === false && told.at(-1).sessions === 1")
+    assert {"type": "state", "running": True, "sessions": 1} in await frame.told("state")
 
 
 async def test_files_and_changes_of_an_answer_open_in_the_editor(frame: HostedFrame) -> None:
@@ -158,7 +164,7 @@ async def test_values_that_are_not_colours_change_nothing(frame: HostedFrame) ->
     for value in wrong:
         await frame.tell({"type": "theme", "kind": "dark", "colors": {"background": value, "--bg": "red"}})
     for message in (None, 7, "theme", {"type": "theme", "kind": "__proto__", "colors": None}, {"type": "constructor"}):
-        await frame.tell(message)  # type: ignore[arg-type]
+        await frame.tell(message)
     await frame.tell({"type": "insert", "text": "done"})
     await expect(frame.composer).to_have_value("done")
     assert await body.get_attribute("style") == before
@@ -167,25 +173,25 @@ async def test_values_that_are_not_colours_change_nothing(frame: HostedFrame) ->
 # ── Safety ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_frame_beside_the_page_cannot_send_messages_to_it(context: BrowserContext, server: Server) -> None:
-    async def answer(route: Route) -> None:
-        attack = "parent.frames[0].postMessage({ type: 'insert', text: 'evil' }, '*')"
-        await route.fulfill(
-            content_type="text/html", body=f"<script>addEventListener('message', () => {attack})</script>"
-        )
-
-    await context.route(f"{OTHER}/", answer)
-    frame = HostedFrame(await framed(context, await embed(server), f"{OTHER}/"))
+async def test_a_frame_beside_the_page_cannot_send_messages_to_it(
+    context: BrowserContext, around: Site, server: Server
+) -> None:
+    page = await around.framed(context, await embed(server, around.editor), f"{around.other}/", f"{around.editor}/")
+    frame = HostedFrame(page)
     await frame.shown()
-    await frame.page.evaluate("frames[1].postMessage('go', '*')")
-    await frame.page.evaluate("new Promise((resolve) => setTimeout(resolve, 300))")
+    for neighbour in (1, 2):
+        await HostedFrame(page, neighbour).tell("attack")
+    await page.wait_for_function("frames[2].told !== undefined")
     await frame.tell({"type": "insert", "text": "from the editor"})
     await expect(frame.composer).to_have_value("from the editor")
 
 
-async def test_a_window_of_another_origin_is_neither_heard_nor_told(context: BrowserContext, server: Server) -> None:
+async def test_a_window_of_another_origin_is_neither_heard_nor_told(
+    context: BrowserContext, around: Site, server: Server
+) -> None:
     """It may frame the page, since it is among the ancestors, but it is not the window that the gateway was told."""
-    frame = HostedFrame(await framed(context, await embed(server, HOST, OTHER), origin=OTHER))
+    address = await embed(server, around.editor, around.other)
+    frame = HostedFrame(await around.framed(context, address, origin=around.other))
     await frame.shown()
     await frame.tell({"type": "insert", "text": "evil"})
     await frame.inside.get_by_role("link", name="Traffic").click()
@@ -195,29 +201,29 @@ async def test_a_window_of_another_origin_is_neither_heard_nor_told(context: Bro
 
 
 async def test_the_page_is_not_framed_without_a_token_or_by_another_window(
-    context: BrowserContext, server: Server
+    context: BrowserContext, around: Site, server: Server
 ) -> None:
-    addresses = (f"{server.url}/", f"{server.url}/embed/wrong", await embed(server, OTHER))
-    page = await framed(context, *addresses)
+    addresses = (f"{server.url}/", f"{server.url}/embed/wrong", await embed(server, around.other))
+    page = await around.framed(context, *addresses)
+    await expect(HostedFrame(page, 1).inside.get_by_role("heading")).to_have_text("This view has expired")
     for number in range(len(addresses)):
         frame = HostedFrame(page, number)
         await expect(frame.inside.locator("body")).to_be_attached()
         await expect(frame.composer).to_have_count(0)
-    await expect(HostedFrame(page, 1).inside.get_by_role("heading")).to_have_text("This view has expired")
 
 
-async def test_an_address_opens_the_page_once(context: BrowserContext, server: Server) -> None:
-    address = await embed(server)
-    page = await framed(context, address, address)
+async def test_an_address_opens_the_page_once(context: BrowserContext, around: Site, server: Server) -> None:
+    address = await embed(server, around.editor)
+    page = await around.framed(context, address, address)
     await HostedFrame(page, 0).shown()
     await expect(HostedFrame(page, 1).inside.get_by_role("heading")).to_have_text("This view has expired")
     async with httpx2.AsyncClient() as http:
         assert (await http.get(address)).status_code == 403
 
 
-async def test_a_gateway_with_a_key_needs_no_cookie_in_a_frame(browser: Browser, locked: Server) -> None:
+async def test_a_gateway_with_a_key_needs_no_cookie_in_a_frame(browser: Browser, around: Site, locked: Server) -> None:
     context = await browser.new_context(viewport={"width": 400, "height": 760})
-    frame = HostedFrame(await framed(context, await embed(locked, key=KEY)))
+    frame = HostedFrame(await around.framed(context, await embed(locked, around.editor, key=KEY)))
     await frame.shown()
     await frame.say("Hello")
     await expect(frame.part("turn-assistant")).to_have_count(1)
@@ -231,12 +237,15 @@ async def test_a_gateway_with_a_key_needs_no_cookie_in_a_frame(browser: Browser,
 # ── Workspaces ───────────────────────────────────────────────────────────────────────────────────
 
 
-async def two_frames(context: BrowserContext, server: Server, tmp_path: Path) -> tuple[list[str], list[HostedFrame]]:
+async def two_frames(
+    context: BrowserContext, around: Site, server: Server, tmp_path: Path
+) -> tuple[list[str], list[HostedFrame]]:
     names = []
     for folder in (tmp_path / "one", tmp_path / "two"):
         folder.mkdir()
         names.append(await register(server, folder))
-    page = await framed(context, *[await embed(server, workspace=name) for name in names])
+    page = await around.framed(context, *[await embed(server, around.editor, workspace=name) for name in names])
+    await page.set_viewport_size({"width": 700, "height": 760})
     frames = [HostedFrame(page, number) for number in range(2)]
     for frame in frames:
         await frame.shown()
@@ -244,9 +253,9 @@ async def two_frames(context: BrowserContext, server: Server, tmp_path: Path) ->
 
 
 async def test_two_frames_never_show_sessions_or_items_of_each_other(
-    context: BrowserContext, server: Server, tmp_path: Path
+    context: BrowserContext, around: Site, server: Server, tmp_path: Path
 ) -> None:
-    names, (one, two) = await two_frames(context, server, tmp_path)
+    names, (one, two) = await two_frames(context, around, server, tmp_path)
     await one.say("write `1` to here.txt")
     await expect(one.ask).to_contain_text("here.txt")
     server.ask(Origin(client="Other", workspace=names[1]), Approval(title="Only for two", kind="other"))
@@ -263,9 +272,9 @@ async def test_two_frames_never_show_sessions_or_items_of_each_other(
 
 
 async def test_the_page_in_a_tab_names_the_workspaces_of_sessions_and_items(
-    context: BrowserContext, windows: Windows, server: Server, tmp_path: Path
+    context: BrowserContext, around: Site, windows: Windows, server: Server, tmp_path: Path
 ) -> None:
-    names, (one, _) = await two_frames(context, server, tmp_path)
+    names, (one, _) = await two_frames(context, around, server, tmp_path)
     await one.say("Hello")
     await expect(one.part("send")).to_be_visible()
     server.ask(Origin(client="Other", workspace=names[1]), Approval(title="Asked in two", kind="other"))
