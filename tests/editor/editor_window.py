@@ -56,6 +56,11 @@ class EditorWindow:
         return self.page.locator(".editor-instance .view-lines").last
 
     @property
+    def diff(self) -> Locator:
+        """The diff editor."""
+        return self.page.locator(".monaco-diff-editor")
+
+    @property
     def chat(self) -> Frame:
         """The gateway's page in the side bar."""
         webview = self.page.frame_locator("iframe.webview").frame_locator("#active-frame")
@@ -77,7 +82,10 @@ class EditorWindow:
         await self.input.get_by_role("option", name=re.compile(re.escape(command))).first.click()
 
     async def tidy(self) -> None:
-        """Close all documents and notifications."""
+        """Close all dialogs, documents and notifications."""
+        for place in (self.dialog, self.input):
+            if await place.count():
+                await self.page.keyboard.press("Escape")
         await self.run("View: Close All Editors")
         await self.run("Notifications: Clear All Notifications")
 
@@ -93,13 +101,23 @@ class EditorWindow:
 
     async def choose(self, option: str) -> None:
         """Choose an option of the box at the top."""
-        await self.input.get_by_role("option", name=re.compile(re.escape(option))).first.click()
+        name = re.compile(re.escape(option))
+        rows = self.input.get_by_role("option", name=name).or_(self.input.get_by_role("checkbox", name=name))
+        await rows.first.click()
 
     async def type(self, text: str) -> None:
         """Write a text into the box at the top, and press Enter."""
         field = self.input.locator("input:visible").last
         await field.fill(text)
         await field.press("Enter")
+
+    async def press_lens(self, title: str) -> None:
+        """Press a button between the lines of the active document. An icon precedes its title."""
+        await (
+            self.page.locator(".codelens-decoration")
+            .get_by_role("button", name=re.compile(f"{re.escape(title)}$"))
+            .click()
+        )
 
     async def open_file(self, name: str) -> None:
         """Open a file of the folder from the explorer."""

@@ -5,6 +5,7 @@ stops the gateway, or needs one with other settings, has its own.
 """
 
 import asyncio
+import re
 import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -28,6 +29,7 @@ from tieline.app.config import AcpSettings, ServerSettings
 from tieline.model.inbox import Answer, InboxItem, Origin
 
 SCREEN = {"width": 1280, "height": 800}
+PATIENCE = 60.0
 SETTINGS = {
     "workbench.startupEditor": "none",
     "security.workspace.trust.startupPrompt": "never",
@@ -36,6 +38,7 @@ SETTINGS = {
     "editor.minimap.enabled": False,
     "editor.stickyScroll.enabled": False,
 }
+CONNECTED = re.compile("Connected")
 EXTENSION = Path(__file__).parents[2] / "editor"
 PARTS = ("package.json", "README.md", "media", "syntaxes")
 """What an editor loads of the extension, besides the bundle."""
@@ -62,10 +65,17 @@ class EditorGateway(Server):
         return httpx2.AsyncClient(base_url=self.url, headers=headers, timeout=60)
 
     async def workspace(self, folder: Path) -> str:
-        """The name of the workspace that the extension has registered for a folder."""
+        """The name of the workspace of a folder, as soon as the extension has registered it."""
+        async with asyncio.timeout(PATIENCE):
+            while not (name := await self.registered(folder)):
+                pass
+        return name
+
+    async def registered(self, folder: Path) -> str:
+        """The name of the workspace of a folder, or "" if the extension has not registered it."""
         async with self.client() as http:
             listed = (await http.get("/api/workspaces")).json()["workspaces"]
-        return next(str(one["name"]) for one in listed if one["path"] == str(folder))
+        return next((str(one["name"]) for one in listed if one["path"] == str(folder)), "")
 
     async def ask_in(self, folder: Path, item: InboxItem, client: str = "Claude Code") -> "asyncio.Task[Answer]":
         """Something that a client in this folder waits for."""
@@ -75,6 +85,13 @@ class EditorGateway(Server):
         """How many items wait for a person."""
         async with self.client() as http:
             return len((await http.get("/api/inbox")).json()["items"])
+
+    async def clear(self) -> None:
+        """Reject everything that waits, so that a failed test does not disturb the next one."""
+        bodies = {"permission": {"option": None}, "plan_review": {"approved": False}, "form": {"action": "cancel"}}
+        async with self.client() as http:
+            for item in (await http.get("/api/inbox")).json()["items"]:
+                await http.post(f"/api/inbox/{item['id']}", json=bodies[item["ask"]["type"]])
 
     async def prompt(self, folder: Path, text: str, model: str = DEMO) -> str:
         """What a client in a terminal in this folder is answered."""
@@ -159,7 +176,7 @@ def folder(stand: EditorStand) -> Path:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def shared(stand: EditorStand, gateway: EditorGateway, folder: Path) -> AsyncIterator[EditorWindow]:
     async with stand.opened(folder, gateway.url) as window:
-        await expect(window.status).to_have_attribute("aria-label", "Connected")
+        await expect(window.status).to_have_attribute("aria-label", CONNECTED)
         yield window
 
 
@@ -167,8 +184,10 @@ async def shared(stand: EditorStand, gateway: EditorGateway, folder: Path) -> As
 async def window(shared: EditorWindow, gateway: EditorGateway) -> AsyncIterator[EditorWindow]:
     """The shared window. A test must not leave anything open or waiting in it."""
     yield shared
-    assert await gateway.waiting() == 0, "a test left something waiting"
+    left = await gateway.waiting()
+    await gateway.clear()
     await shared.tidy()
+    assert left == 0, "the test left something waiting"
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -13,7 +13,7 @@ from tests.editor.stand import EditorGateway
 from tests.web.browser import IN_CHROMIUM
 from tests.web.frames import Frame
 from tieline.model.events import PlanEntry
-from tieline.model.inbox import Approval, Field, Option, PlanReview, Question
+from tieline.model.inbox import Approval, Field, Option, Origin, PlanReview, Question
 
 pytestmark = IN_CHROMIUM
 
@@ -73,8 +73,8 @@ async def test_a_change_is_shown_in_the_diff_editor_and_made_after_it_is_allowed
     prompt = asyncio.create_task(gateway.prompt(folder, "write `after` to old.txt"))
     await window.press("Review", window.notification("old.txt"))
     await expect(window.tab("old.txt")).to_be_visible()
-    await expect(window.page.locator(".diff-editor")).to_contain_text("before")
-    await expect(window.page.locator(".diff-editor")).to_contain_text("after")
+    await expect(window.diff).to_contain_text("before")
+    await expect(window.diff).to_contain_text("after")
     await window.press("Allow")
     assert "old.txt" in await prompt
     assert (folder / "old.txt").read_text() == "after"
@@ -98,21 +98,21 @@ async def test_a_plan_is_rejected_with_feedback_and_then_approved(
     await window.press("Review", window.notification("Tidy up"))
     await expect(window.tab("Tidy up")).to_be_visible()
     await expect(window.editor).to_contain_text("Find the mess")
-    await window.page.get_by_role("button", name="Reject with Feedback…").click()
+    await window.press_lens("Reject with Feedback…")
     await window.type("Keep the tests")
     rejected = await answer
     assert (rejected.approved, rejected.feedback) == (False, "Keep the tests")  # type: ignore[union-attr]
     await expect(window.editor).to_contain_text("Keep the tests")
     answer = await gateway.ask_in(folder, PLAN)
     await window.press("Review", window.notification("Tidy up"))
-    await window.page.get_by_role("button", name="Approve", exact=True).click()
+    await window.press_lens("Approve")
     assert (await answer).approved  # type: ignore[union-attr]
 
 
 async def test_the_steps_of_an_approved_plan_tick_in_the_document(window: EditorWindow, chatting: Frame) -> None:
     await chatting.say("make a plan: tidy up this project")
     await window.press("Review", window.notification("Plan"))
-    await window.page.get_by_role("button", name="Approve", exact=True).click()
+    await window.press_lens("Approve")
     await expect(chatting.part("send")).to_be_visible()
     await expect(window.page.locator('[id="tieline.tieline.tieline.plan"]')).to_be_visible()
 
@@ -156,15 +156,15 @@ async def test_a_file_is_chosen_in_the_open_dialog(window: EditorWindow, gateway
     answer = await gateway.ask_in(folder, which)
     await window.press("Answer", window.notification("Which file?"))
     await window.choose("greet.py")
-    await window.press("Choose", window.input)
     assert (await answer).values == {"file": "greet.py"}  # type: ignore[union-attr]
 
 
 async def test_a_question_of_the_demo_model_is_answered_in_the_editor(window: EditorWindow, chatting: Frame) -> None:
-    await chatting.say("ask me: tea or coffee?")
-    await window.press("Answer", window.notification("tea"))
-    await window.choose("coffee")
-    await expect(chatting.answer).to_contain_text("coffee")
+    await chatting.say("ask me: which tea? Assam, Sencha or Oolong")
+    await window.press("Answer", window.notification("which tea?"))
+    await window.choose("Sencha")
+    await expect(chatting.answer).to_contain_text("Sencha")
+    await expect(chatting.part("send")).to_be_visible()
 
 
 # ── Elsewhere ────────────────────────────────────────────────────────────────────────────────────
@@ -204,7 +204,8 @@ async def test_many_items_are_counted_and_shown_one_at_a_time(
     window: EditorWindow, gateway: EditorGateway, folder: Path
 ) -> None:
     """The gateway holds at most 256 items: it rejects the others of a thousand at once."""
-    answers = [await gateway.ask_in(folder, Approval(title=f"Step {number}", command="true")) for number in range(1000)]
+    origin = Origin(client="Claude Code", workspace=await gateway.workspace(folder))
+    answers = [gateway.ask(origin, Approval(title=f"Step {number}", command="true")) for number in range(1000)]
     await expect(window.status).to_have_attribute("aria-label", re.compile("256 items waiting"))
     await expect(window.page.locator(".notification-toast")).to_have_count(1)
     await window.press("Review", window.notification("Step"))
@@ -228,6 +229,6 @@ async def test_hostile_text_is_shown_as_text(window: EditorWindow, gateway: Edit
     await expect(window.dialog.locator("img")).to_have_count(0)
     await window.press("Cancel")
     await expect(window.tab("Command")).to_be_visible()
-    await window.page.get_by_role("button", name="Decide…").first.click()
+    await window.press_lens("Decide…")
     await window.press("Deny")
     assert (await answer).option == "deny"  # type: ignore[union-attr]
