@@ -88,7 +88,8 @@ class Window {
       permission: new PermissionDialog(this.documents),
       form: new QuestionDialog(this.documents, this.workspaces),
     };
-    this.desk = new Desk(this.queue, this.inbox, dialogs, this.plans, this.#isQuiet);
+    const plans = { show: (/** @type {import("./items").Item} */ item) => this.plans.show(item).then(() => this.#refresh()) };
+    this.desk = new Desk(this.queue, this.inbox, dialogs, plans, this.#isQuiet);
     const requests = new PageRequests(this.workspaces, this.connection, this.documents);
     this.view = new ChatView(
       context.extensionUri,

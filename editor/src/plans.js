@@ -11,8 +11,12 @@ const { label } = require("./text");
 
 const MOST_PLANS = 20; // that are followed after their decision
 const MOST_FEEDBACK = 10_000;
+const REJECTED = "Rejected";
 
-/** @typedef {import("./plan-text").PlanState & {uri: vscode.Uri}} ShownPlan */
+/**
+ * A plan with its document. `isOver`: it was rejected, or nothing is known of its steps.
+ * @typedef {import("./plan-text").PlanState & {uri: vscode.Uri, isOver: boolean}} ShownPlan
+ */
 /** @typedef {(item: import("./items").Item, body: unknown) => Promise<{message: string} | null>} Send */
 
 /** @implements {vscode.CodeLensProvider} */
@@ -44,7 +48,7 @@ class Plans {
   /** The plan that was shown or decided last, with its progress; null if there is none. */
   get progress() {
     const plan = this.#shown.get(this.#latest);
-    if (!plan || plan.steps.length === 0) return null;
+    if (!plan || plan.isOver || plan.steps.length === 0) return null;
     return { ...progressOf(plan.steps), title: plan.item.ask.title };
   }
 
@@ -84,7 +88,7 @@ class Plans {
     if (!plan) return;
     const feedback = await this.#feedback(plan);
     if (feedback === undefined) return;
-    const decision = feedback ? `Rejected: ${feedback}` : "Rejected.";
+    const decision = feedback ? `${REJECTED}: ${feedback}` : `${REJECTED}.`;
     await this.#decide(plan, { approved: false, feedback }, decision);
   }
 
@@ -93,6 +97,7 @@ class Plans {
     for (const plan of this.#shown.values()) {
       if (plan.item.session !== session) continue;
       plan.steps = readSteps(entries);
+      plan.isOver = plan.decision.startsWith(REJECTED);
       this.#write(plan);
     }
   }
@@ -102,6 +107,7 @@ class Plans {
     for (const plan of this.#shown.values()) {
       if (plan.decision || this.#queue.state(plan.item.id) !== "gone") continue;
       plan.decision = "This plan was decided elsewhere, or it has expired.";
+      plan.isOver = true;
       this.#write(plan);
     }
   }
@@ -131,7 +137,7 @@ class Plans {
   #add(item) {
     const name = `${fileName(item.ask.title)}.tieline-plan`;
     const uri = this.#documents.put(ITEM_SCHEME, item.id, name, "");
-    const plan = { item, steps: item.ask.steps, decision: "", uri };
+    const plan = { item, steps: item.ask.steps, decision: "", uri, isOver: false };
     this.#shown.set(item.id, plan);
     if (this.#shown.size > MOST_PLANS) this.#shown.delete([...this.#shown.keys()][0]);
     return plan;
@@ -178,6 +184,7 @@ class Plans {
     if (refusal)
       return void vscode.window.showErrorMessage(`The answer was not accepted: ${label(refusal.message, 300)}`);
     plan.decision ||= decision;
+    plan.isOver = decision.startsWith(REJECTED);
     this.#write(plan);
   }
 }

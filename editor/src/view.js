@@ -22,6 +22,8 @@ class ChatView {
   #view = null;
   /** What the webview shows: the gateway's address and workspace, or the text of a notice. */
   #shown = "";
+  /** The gateway's client when it was shown. @type {import("./api").GatewayApi | null} */
+  #api = null;
   /** @type {string[]} */
   #origins = [];
   #isReady = false;
@@ -95,8 +97,11 @@ class ChatView {
 
   /** @param {vscode.WebviewView} view @param {string} shown @param {() => string} html */
   #show(view, shown, html) {
-    if (this.#shown === shown) return;
+    const { api } = this.#connection;
+    // A page that did not load is loaded again after a reconnect.
+    if (this.#shown === shown && (this.#isReady || this.#api === api)) return;
     this.#shown = shown;
+    this.#api = api;
     this.#isReady = false;
     view.webview.html = html();
   }
