@@ -101,7 +101,7 @@ async def test_the_strictest_rule_decides_and_doubt_is_for_a_person(workspace: W
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 async def test_where_everything_is_allowed_nothing_is_asked(workspace: Workspace, case: Case) -> None:
-    rules = AgentRules(Policy(workspace.locate, rules=case.rules, yolo=True), lambda _, __: None, workspace.root)
+    rules = AgentRules(Policy(workspace.locate, rules=case.rules, autonomy="all"), lambda _, __: None, workspace.root)
     assert (await rules.judge(case.deed)).decision == "allow"
 
 

@@ -97,7 +97,8 @@ class FakeTurn:
         self.tasks = Tasks()
         runtime = AcpRuntime(mint_call=lambda: f"call_{next(numbers)}", mint_leg=lambda: "leg", tasks=self.tasks)
         usual = {"cwd": "/w", "env": {}, "batch_wait": 0.02, "settle": 0.01, "cancel_within": SOON, **terms}
-        context = TurnContext(self.session, agent, AcpBackendSettings(**usual), runtime, self.returned.append)
+        settings = AcpBackendSettings(**usual)
+        context = TurnContext(self.session, agent, settings, runtime, self.returned.append, settings.host(""))
         self.turn = AgentTurn(context, Host(Person()), fingerprint, ())
 
     async def begin(self) -> AgentTurn:

@@ -25,6 +25,7 @@ from tieline.model.inbox import (
     QuestionAnswer,
     ReviewAnswer,
 )
+from tieline.model.scope import EVERYTHING, Scope
 
 T = TypeVar("T")
 
@@ -453,3 +454,70 @@ async def test_too_many_characters_that_wait_are_refused_at_once(stand: Stand) -
     assert (await bounded(stand.human.permit(long))).reason == "Too many items are waiting for an answer already."
     await stand.begin(stand.human.permit(PERMISSION))
     assert [item.id for item in stand.inbox.items] == ["ask_1", "ask_2"]
+
+
+# ── Scopes ───────────────────────────────────────────────────────────────────────────────────────
+
+OURS = Origin(model="m", workspace="ours")
+THEIRS = Origin(model="m", workspace="theirs")
+IN_OURS = Scope(workspace="ours")
+
+
+async def test_items_are_listed_and_answered_only_within_a_scope(stand: Stand) -> None:
+    ours = await stand.begin(stand.inbox.human(OURS).permit(PERMISSION))
+    theirs = await stand.begin(stand.inbox.human(THEIRS).permit(PERMISSION))
+    owned = await stand.begin(stand.inbox.human(Origin(owner="ann", workspace="ours")).permit(PERMISSION))
+    assert [item.id for item in stand.inbox.items_in(IN_OURS)] == ["ask_1", "ask_3"]
+    assert [item.id for item in stand.inbox.items_in(Scope(owner="ann"))] == ["ask_3"]
+    assert stand.inbox.items_in(EVERYTHING) == stand.inbox.items
+    assert stand.inbox.items_in(Scope(workspace="")) == ()
+    with pytest.raises(GatewayError, match="No item `ask_2` is waiting"):
+        stand.inbox.decide("ask_2", ApprovalAnswer(option="allow"), scope=IN_OURS)
+    assert not theirs.done()
+    stand.inbox.decide("ask_1", ApprovalAnswer(option="allow"), scope=IN_OURS)
+    assert await ours == ApprovalAnswer(option="allow")
+    for task in (theirs, owned):
+        task.cancel()
+
+
+async def test_an_item_expires_although_another_workspace_is_watched(clock: LoopClock) -> None:
+    stand = Timed(clock)
+    theirs = stand.inbox.human(THEIRS)
+    async with stand.inbox.watched(IN_OURS):
+        assert (theirs.is_present, stand.inbox.human(OURS).is_present) == (False, True)
+        asking = asyncio.create_task(theirs.permit(PERMISSION))
+        kept = asyncio.create_task(stand.inbox.ask(OURS, PERMISSION))
+        await clock.advance(60)
+        assert asking.result() == ApprovalAnswer(reason="Nobody answered within 60 seconds.")
+        assert not kept.done()
+        kept.cancel()
+
+
+async def test_only_the_items_that_a_watcher_sees_stop_their_time(clock: LoopClock) -> None:
+    stand = Timed(clock)
+    tasks = [asyncio.create_task(stand.inbox.ask(origin, PERMISSION)) for origin in (OURS, THEIRS)]
+    await clock.advance(30)
+    async with stand.inbox.watched(IN_OURS):
+        assert [item.until for item in stand.inbox.items] == [None, 1060.0]
+        version = stand.inbox.version
+        async with stand.inbox.watched(IN_OURS):
+            pass
+        assert stand.inbox.version == version
+        async with stand.inbox.watched():
+            assert [item.until for item in stand.inbox.items] == [None, None]
+        assert [item.until for item in stand.inbox.items] == [None, 1090.0]
+    for task in tasks:
+        task.cancel()
+
+
+async def test_the_items_of_a_scope_can_be_withdrawn_even_while_their_leg_ends(stand: Stand) -> None:
+    ours = await stand.begin(stand.inbox.human(OURS).review(PLAN))
+    leaving = await stand.begin(stand.inbox.human(OURS).permit(PERMISSION))
+    theirs = await stand.begin(stand.inbox.human(THEIRS).permit(PERMISSION))
+    leaving.cancel()
+    stand.inbox.withdraw(IN_OURS, "It is gone.")
+    assert await ours == ReviewAnswer(approved=False, feedback="It is gone.", is_unanswered=True)
+    assert [item.id for item in stand.inbox.items] == ["ask_3"]
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    theirs.cancel()

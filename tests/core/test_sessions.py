@@ -32,6 +32,7 @@ from tieline.model.events import (
 )
 from tieline.model.ports import Host, Report, Toolbox, no_report
 from tieline.model.request import ToolSpec
+from tieline.model.scope import Place, Scope
 from tieline.model.session import Turn
 from tieline.tasks import Tasks
 
@@ -471,3 +472,23 @@ async def test_the_newest_session_comes_first(stand: Stand) -> None:
     stand.now += 1
     await stand.say(old, "still here")
     assert [one.id for one in await stand.sessions.summaries()] == [old, new]
+
+
+async def test_sessions_belong_to_an_owner_and_a_workspace(stand: Stand) -> None:
+    place = Place("ann", "ours")
+    mine = (await stand.sessions.create("test/m", place=place)).id
+    other = await stand.begin()
+    assert [one.id for one in await stand.sessions.summaries(Scope("ann"))] == [mine]
+    assert [one.id for one in await stand.sessions.summaries(Scope(None, ""))] == [other]
+    assert {one.id for one in await stand.sessions.summaries()} == {mine, other}
+    await stand.sessions.summary(mine, Scope(None, "ours"))
+    with pytest.raises(GatewayError, match="no such session"):
+        await stand.sessions.summary(mine, Scope(None, "theirs"))
+    await stand.say(mine, "Hi")
+    [leg] = stand.gateway.bus.legs(scope=Scope("ann", "ours"))
+    assert (leg.owner, leg.workspace) == place
+    assert stand.gateway.bus.legs(scope=Scope("bob")) == []
+    with pytest.raises(GatewayError, match="no longer recorded"):
+        stand.gateway.bus.detail(leg.id, Scope(None, "theirs"))
+    assert {one.place for one in stand.news if isinstance(one, MessageEvents | TurnCompleted)} == {place}
+    assert [one.place for one in await (await stand.restarted()).sessions.summaries(Scope("ann"))] == [place]

@@ -94,7 +94,7 @@ class Kept(Grants):
 def keeping(root: Path, kept: Kept | None = None, *, rules: Sequence[Rule] = (), yolo: bool = False) -> GuardedTools:
     workspace = Workspace(root)
     kept = kept or Kept()
-    policy = Policy(workspace.locate, rules=rules, remembered=kept, yolo=yolo)
+    policy = Policy(workspace.locate, rules=rules, remembered=kept, autonomy="all" if yolo else "ask")
     return GuardedTools(WorkspaceToolbox(workspace, environment=ENVIRONMENT), policy, note=kept.note)
 
 

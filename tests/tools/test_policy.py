@@ -160,7 +160,7 @@ def test_yolo_allows_everything_that_can_be_understood_and_is_inside(
 ) -> None:
     """What leads outside is not made possible by allowing it."""
     made = ToolCall(id="1", name=made.name, arguments=made.arguments.replace("{root}", furnished.root))
-    verdict = Policy(furnished.locate, rules=rules, yolo=True).decide(made)
+    verdict = Policy(furnished.locate, rules=rules, autonomy="all").decide(made)
     refused = {"outside", "JSON", "must be a string"}
     assert verdict.decision == "allow" or any(word in verdict.reason for word in refused)
 
@@ -441,4 +441,4 @@ def test_a_search_does_not_show_what_a_rule_holds_back(furnished: Workspace) -> 
     )
     hidden = {path: policy.hides(path) for path in ("secrets/key", "secrets/public/a", "src/x.pem", "src/a.py")}
     assert hidden == {"secrets/key": True, "secrets/public/a": False, "src/x.pem": True, "src/a.py": False}
-    assert not Policy(furnished.locate, rules=[NO_SECRETS], yolo=True).hides("secrets/key")
+    assert not Policy(furnished.locate, rules=[NO_SECRETS], autonomy="all").hides("secrets/key")

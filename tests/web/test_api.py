@@ -73,7 +73,7 @@ async def test_the_state_has_everything_the_page_begins_with(stand: PageStand) -
     models = {model["id"]: model for model in state["models"]}
     assert models["demo/scripted"]["backend"] == "demo"
     assert (models["test/m"]["is_agent"], models["test/m"]["modes"]) == (True, [])
-    assert state["tools"] == {"enabled": False, "workspace": None, "yolo": False}
+    assert state["tools"] == {"enabled": False, "workspace": None, "yolo": False, "autonomy": "ask"}
     assert [one["id"] for one in state["sessions"]] == [session]
     assert {"name": "demo", "ready": True, "lack": ""}.items() <= state["backends"][0].items()
     assert state["inbox"] == {"version": 0, "items": []}
@@ -90,7 +90,7 @@ async def test_suggestions_fit_what_a_model_can_do(stand: PageStand, tooled: Pag
 
 async def test_with_tools_models_have_modes(tooled: PageStand, tmp_path: Path) -> None:
     state = await tooled.state()
-    assert state["tools"] == {"enabled": True, "workspace": str(tmp_path / "work"), "yolo": False}
+    assert state["tools"] == {"enabled": True, "workspace": str(tmp_path / "work"), "yolo": False, "autonomy": "ask"}
     models = {model["id"]: model for model in state["models"]}
     assert models["demo/scripted"]["modes"] == ["chat", "plan", "agent"]
 
@@ -135,7 +135,21 @@ async def test_without_a_page_there_is_none(tmp_path: Path) -> None:
 
 # ── Sessions ─────────────────────────────────────────────────────────────────────────────────────
 
-SUMMARY = {"id", "title", "model", "mode", "effort", "created", "updated", "running", "messages", "usage", "example"}
+SUMMARY = {
+    "id",
+    "title",
+    "model",
+    "mode",
+    "effort",
+    "created",
+    "updated",
+    "running",
+    "messages",
+    "usage",
+    "example",
+    "owner",
+    "workspace",
+}
 TURN = {"id", "parent", "role", "at", "model", "parts", "activities", "plan", "usage", "ending"}
 
 
@@ -340,6 +354,8 @@ LEG = {"id", "at", "client", "frontend", "backend", "model", "status", "kind", "
     "title",
     "repairs",
     "resumed",
+    "owner",
+    "workspace",
     "request_id",
 }
 

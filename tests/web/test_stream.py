@@ -17,6 +17,7 @@ from tieline.core.watch.bus import Bus, MessageEvents, ModelsChanged
 from tieline.model.content import Text
 from tieline.model.events import Activity, Batch, Event, PartDelta, PartEnd, PartStart, Plan, PlanEntry, Started, Usage
 from tieline.model.inbox import Approval, Origin, Question
+from tieline.model.scope import Place, Scope
 from tieline.model.session import Summary, Turn
 from tieline.tasks import Tasks
 from tieline.web.message_ring import AT_ONCE, MessageRing
@@ -280,8 +281,8 @@ class Heard:
         reading = asyncio.get_running_loop().create_future()
         publish = self.stream.publish
 
-        def told(message: Message) -> None:
-            publish(message)
+        def told(message: Message, place: Place | None = None) -> None:
+            publish(message, place)
             if message["type"] == kind and not reading.done():
                 reading.set_result(None)
 
@@ -391,6 +392,24 @@ def test_a_reader_far_behind_is_given_a_bounded_amount_at_a_time() -> None:
         assert len(given.data) <= AT_ONCE
         seq, turns = given.seq, turns + 1
     assert (seq, turns > 3) == (100, True)
+
+
+def test_a_reader_receives_only_the_messages_of_its_scope() -> None:
+    ring = MessageRing(0)
+    ring.put({"type": "session", "of": "ours"}, Place("", "ours"))
+    ring.put({"type": "session", "of": "theirs"}, Place("", "theirs"))
+    ring.put({"type": "state"})
+    ring.put_scoped(lambda scope: {"type": "inbox", "of": scope.workspace})
+    ring.put({"type": "session", "of": "theirs"}, Place("", "theirs"))
+    data, seq = ring.after(0, Scope(workspace="ours"))
+    assert data == (
+        b'id: 1\ndata: {"type":"session","of":"ours"}\n\n'
+        b'id: 3\ndata: {"type":"state"}\n\n'
+        b'id: 4\ndata: {"type":"inbox","of":"ours"}\n\n'
+    )
+    assert seq == ring.seq
+    assert ring.after(seq, Scope(workspace="ours")) == (b"", seq)
+    assert ring.after(0).data.count(b"theirs") == 2
 
 
 async def test_when_nobody_has_been_there_for_a_while_nothing_is_followed() -> None:

@@ -15,6 +15,7 @@ from tieline.model.content import Value
 from tieline.model.ports import Input, ModelFacts
 from tieline.model.request import Effort
 from tieline.model.rules import Rule
+from tieline.model.workspaces import Autonomy
 
 FILE_NAME = "tieline.toml"
 DEFAULT_PORT = 18741
@@ -263,6 +264,14 @@ class KeySettings(Value, forbid_unknown_fields=True):
     requests_per_minute: Number | None = None
 
 
+class WorkspaceSettings(Value, forbid_unknown_fields=True):
+    """`[workspaces.NAME]`: a folder that clients can select by this name."""
+
+    path: str
+    autonomy: Autonomy | None = None
+    """What tools and agents may do there without asking. If None, they ask, unless `tools.yolo` is set."""
+
+
 class Config(Value, forbid_unknown_fields=True):
     """The whole configuration."""
 
@@ -284,6 +293,7 @@ class Config(Value, forbid_unknown_fields=True):
     upstreams: Mapping[str, UpstreamSettings] = {}
     clients: Mapping[str, ClientSettings] = {}
     keys: Mapping[str, KeySettings] = {}
+    workspaces: Mapping[str, WorkspaceSettings] = {}
 
 
 def key_variables(config: Config) -> frozenset[str]:

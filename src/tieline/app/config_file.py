@@ -30,6 +30,7 @@ from tieline.app.config import (
     ToolSettings,
     UpstreamSettings,
     WebSettings,
+    WorkspaceSettings,
     key_variables,
 )
 from tieline.frontends.keys import MODEL_PATHS
@@ -118,19 +119,25 @@ def _parse(source: ConfigFile) -> Config:
         raise ConfigError(error.message, path=path, line=line_of(text, error.place)) from error
     for place, message in _mistakes(config):
         raise ConfigError(message, path=path, line=line_of(text, place))
-    return _resolve_key_files(config, path.parent)
+    return _resolve_paths(config, path.parent)
 
 
-def _resolve_key_files(config: Config, folder: Path) -> Config:
-    """Resolve relative paths of key files against the folder of the configuration file, not the working directory."""
+def _resolve_paths(config: Config, folder: Path) -> Config:
+    """Resolve relative paths of key files and workspaces against the folder of the configuration file."""
 
     def resolved(settings: Keyed) -> Keyed:
         if settings.key_file is None or settings.key_file.startswith("~"):
             return settings
         return msgspec.structs.replace(settings, key_file=str(folder / settings.key_file))
 
+    def placed(settings: WorkspaceSettings) -> WorkspaceSettings:
+        if settings.path.startswith("~"):
+            return settings
+        return msgspec.structs.replace(settings, path=str(folder / settings.path))
+
     return msgspec.structs.replace(
         config,
+        workspaces={name: placed(workspace) for name, workspace in config.workspaces.items()},
         server=resolved(config.server),
         cursor=resolved(config.cursor),
         upstreams={name: resolved(upstream) for name, upstream in config.upstreams.items()},
@@ -151,7 +158,7 @@ def _convert(table: dict[str, Any]) -> Config:
     Tables whose names are chosen by the user are converted one by one, because msgspec's errors do not contain the
     names.
     """
-    tables = ("upstreams", "clients", "keys", "models")
+    tables = ("upstreams", "clients", "keys", "models", "workspaces")
     named = {name: table.pop(name) for name in tables if isinstance(table.get(name), dict)}
     config = _convert_table(table, Config, "")
 
@@ -164,6 +171,7 @@ def _convert(table: dict[str, Any]) -> Config:
         clients=each("clients", ClientSettings),
         keys=each("keys", KeySettings),
         models=each("models", ModelSettings),
+        workspaces=each("workspaces", WorkspaceSettings),
     )
 
 
@@ -184,6 +192,7 @@ def _mistakes(config: Config) -> list[tuple[str, str]]:
     wrong += _key_mistakes(config)
     wrong += _model_mistakes(config)
     wrong += _target_mistakes(config)
+    wrong += _workspace_mistakes(config)
     return wrong
 
 
@@ -279,6 +288,18 @@ def _model_mistakes(config: Config) -> list[tuple[str, str]]:
     return wrong
 
 
+def _workspace_mistakes(config: Config) -> list[tuple[str, str]]:
+    wrong: list[tuple[str, str]] = []
+    for name, workspace in config.workspaces.items():
+        place = f"workspaces.{name}"
+        if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name):
+            message = f"`{name}` cannot name a workspace: use at most 64 lower-case letters, digits, `.`, `_`, `-`"
+            wrong.append((place, message))
+        if not workspace.path.strip():
+            wrong.append((f"{place}.path", f"`{place}.path` is empty: expected the path of a folder"))
+    return wrong
+
+
 def _dialect_mistakes(place: str, upstream: UpstreamSettings) -> list[tuple[str, str]]:
     known = _DIALECTS["anthropic" if upstream.kind == "anthropic" else upstream.api or "chat"]
     fields = tuple(dict.fromkeys(field for dialect in known for field in dialect.__struct_fields__))
@@ -326,6 +347,7 @@ def _settings(place: str) -> tuple[str, ...]:
         "clients": ClientSettings,
         "keys": KeySettings,
         "models": ModelSettings,
+        "workspaces": WorkspaceSettings,
     }
     return (tables[top] if "." in place and top in tables else Config).__struct_fields__
 

@@ -35,6 +35,7 @@ GROUPS: Mapping[str, str] = {
     "cursor": "Where conversations and keys are sent",
     "acp": "Programs that are started",
     "tools": "What models may do on this machine",
+    "workspaces": "What models may do on this machine",
     "clients": "What models may do on this machine",
     "keys": "Who can use the gateway",
 }

@@ -3,7 +3,7 @@
 import hmac
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -124,11 +124,14 @@ class Guard:
         self._known_hosts: BoundedCache[bytes, bool] = BoundedCache(MAX_KNOWN_HOSTS, max_weight=MAX_KNOWN_HOST_BYTES)
         self._keyless = keyless or Keyless(checks_users=False) if self._keys.is_empty else None
 
-    def check(self, exchange: Exchange, *, keyed: bool, public: bool = False, cross_site: bool = False) -> None:
+    def check(
+        self, exchange: Exchange, *, keyed: bool, public: bool = False, cross_site: bool = False, framed: bool = False
+    ) -> None:
         """Raise GatewayError if a request must not be served, judging by its headers.
 
         If the gateway has keys, a `keyed` path requires one, which is stored as `exchange.client_key`. A `cross_site`
-        path then accepts requests from all web pages: other sites do not know a key, and browsers do not add it. If
+        path then accepts requests from all web pages: other sites do not know a key, and browsers do not add it. A
+        `framed` path accepts that pages of other sites load it into a frame: they cannot read what the frame shows. If
         the gateway has no keys, a `public` path still accepts requests from other users and through tunnels.
         """
         headers = exchange.headers
@@ -139,7 +142,7 @@ class Guard:
                 "If it should, add the name to `hosts` under [server] in the configuration.",
             )
         is_page = b"origin" in headers or headers.get(b"sec-fetch-site") == b"cross-site"
-        if is_page and not (cross_site and self.has_keys):
+        if is_page and not (cross_site and self.has_keys) and not (framed and _is_navigation(headers)):
             self._check_origin(exchange)
         if self._keyless is None:
             if keyed:
@@ -163,6 +166,14 @@ class Guard:
         else:
             await self._keyless.check_user(connection)
 
+    def shares_with(self, origin: str) -> bool:
+        """Return whether web pages of this origin may read responses.
+
+        The origin has to be configured. The pattern `*` counts only if the gateway has a key, which other pages do not
+        know.
+        """
+        return origin.lower() in self._origins or ("*" in self._origins and self.has_keys)
+
     @property
     def has_keys(self) -> bool:
         """Whether requests need a key."""
@@ -175,6 +186,14 @@ class Guard:
     def pass_for(self, key: str, exchange: Exchange) -> str | None:
         """Return a pass that the web page may send instead of `key`, or None if the key is wrong."""
         return self._passes.issue(key, exchange.header(b"host")) if self._keys.is_own(key) else None
+
+    def new_pass(self, exchange: Exchange) -> str | None:
+        """Return a pass for the web page at the host of this request, or None if the gateway has no key of its own.
+
+        The caller must have checked that the client has the key.
+        """
+        own = next(iter(self._keys.own), None)
+        return None if own is None else self._passes.issue(own, exchange.header(b"host"))
 
     def admits(self, exchange: Exchange) -> bool:
         """Return whether a request has a key or a pass that is valid for its path, or needs neither."""
@@ -225,14 +244,17 @@ class PageToken:
     """The token that a browser must send with every request that changes something. Every start creates a new one.
 
     A page from another site can make a browser send requests to the gateway, but it cannot read the responses. So it
-    cannot know the token, which is sent only in the response to `/api/state`.
+    cannot know the token, which is sent only in the response to `/api/state`. A request with the gateway's key needs no
+    token, because another site does not know the key either.
     """
 
     def __init__(self, value: str) -> None:
         self.value = value
 
     def check(self, exchange: Exchange) -> None:
-        """Raise GatewayError if a request does not contain the token."""
+        """Raise GatewayError if a request contains neither the token nor, from a web page, the gateway's key."""
+        if exchange.client_key is not None and b"origin" in exchange.headers:
+            return
         if not hmac.compare_digest(exchange.headers.get(TOKEN, b""), self.value.encode()):
             message = "This request needs the token from /api/state. It changes when the gateway is restarted."
             raise GatewayError("forbidden", message, code="bad_token")
@@ -246,6 +268,11 @@ class PageToken:
 def is_browser(exchange: Exchange) -> bool:
     """Return whether a request comes from a web page."""
     return not _BROWSERS.isdisjoint(exchange.headers)
+
+
+def _is_navigation(headers: Mapping[bytes, bytes]) -> bool:
+    """Return whether a browser loads a document, as opposed to a request that a script sends."""
+    return b"origin" not in headers and headers.get(b"sec-fetch-mode") == b"navigate"
 
 
 def host_name(host: str) -> str:

@@ -17,6 +17,8 @@ from tieline.frontends.keyless import AcceptedConnection
 from tieline.frontends.keys import NamedKey
 from tieline.model.errors import GatewayError
 from tieline.model.events import Headers
+from tieline.model.scope import Place
+from tieline.model.scope import Scope as VisibleScope
 from tieline.tasks import Tasks, step_aside
 
 Scope = MutableMapping[str, Any]
@@ -241,10 +243,12 @@ class Exchange:
         "begun",
         "client_key",
         "headers",
+        "path",
         "reserved",
         "response_headers",
         "size",
         "websocket",
+        "workspace",
     )
 
     def __init__(self, cycle: HttpCycle, max_body: int, bodies: BodyBudget | None = None) -> None:
@@ -253,6 +257,8 @@ class Exchange:
         self._bodies = bodies or BodyBudget()
         self.headers: Mapping[bytes, bytes] = dict(cycle.headers)
         """The headers of the request by their lower-case names."""
+        self.path = cycle.path
+        """The percent-decoded path of the request, without the prefix that names a workspace."""
         self.client_key: NamedKey | None = None
         """The key with which the guard accepted the request; None if no key was needed."""
         self.begun = False
@@ -265,16 +271,13 @@ class Exchange:
         """The number of bytes reserved in the shared budget for the body or for unread WebSocket messages."""
         self.websocket: WebSocket | None = None
         """The WebSocket, once it has been accepted; otherwise None."""
+        self.workspace: str | None = None
+        """The name of the workspace that the request names; None if it names none."""
 
     @property
     def method(self) -> str:
         """The method of the request, in upper case."""
         return self._cycle.method
-
-    @property
-    def path(self) -> str:
-        """The percent-decoded path of the request."""
-        return self._cycle.path
 
     @property
     def scope(self) -> Scope:
@@ -301,6 +304,19 @@ class Exchange:
     def access(self) -> ModelAccess | None:
         """The models that the request may use; None if there is no limit."""
         return None if self.client_key is None else self.client_key.access
+
+    @property
+    def place(self) -> Place:
+        """The owner and the workspace to which the legs and sessions of the request belong."""
+        return Place("" if self.client_key is None else self.client_key.name, self.workspace or "")
+
+    @property
+    def visible(self) -> VisibleScope:
+        """The legs, sessions and inbox items that the client may see.
+
+        The gateway's own keys see those of all owners, and a request that names no workspace those of all workspaces.
+        """
+        return VisibleScope(None if self.client_key is None else self.client_key.name or None, self.workspace)
 
     async def body(self, counted: bytes = VALUE_MARKS) -> bytes:
         """Return the whole body. Raise GatewayError if it is too large or the client disconnects.

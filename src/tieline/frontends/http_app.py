@@ -1,7 +1,8 @@
 """The HTTP application: finds the route of a request, applies the guard and renders errors."""
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from tieline.frontends.asgi_websocket import AsgiWebSocketCycle
 from tieline.frontends.guard import Guard
@@ -18,19 +19,33 @@ from tieline.frontends.http import (
     Send,
     fail,
 )
-from tieline.model.errors import GatewayError
+from tieline.model.errors import BadRequest, GatewayError
 
 log = logging.getLogger("tieline")
 
 VERSION = "/v1"
 MAX_LOGGED_PATHS = 100
 MAX_LOGGED_LENGTH = 200
+MAX_NAME = 100
+WORKSPACE = b"x-tieline-workspace"
+WORKSPACE_PREFIX = "/workspaces/"
+"""A request names its workspace in the header or, if its client can set only a base URL, in this prefix of its path."""
+PREFLIGHT = (
+    (b"access-control-allow-methods", b"GET, HEAD, POST, PATCH, DELETE"),
+    (
+        b"access-control-allow-headers",
+        b"authorization, content-type, x-api-key, x-tieline-workspace, x-tieline-token, last-event-id",
+    ),
+    (b"access-control-allow-private-network", b"true"),
+    (b"access-control-max-age", b"600"),
+)
+"""Headers of the response to a browser that asks what a page of an allowed origin may send."""
 
 
 class Route:
     """An endpoint, the error format of its path, and its access rules."""
 
-    __slots__ = ("cross_site", "endpoint", "keyed", "public", "render_error")
+    __slots__ = ("cross_site", "endpoint", "framed", "keyed", "public", "render_error")
 
     def __init__(
         self,
@@ -40,6 +55,7 @@ class Route:
         keyed: bool = True,
         public: bool = False,
         cross_site: bool = False,
+        framed: bool = False,
     ) -> None:
         self.endpoint = endpoint
         self.render_error = render_error
@@ -49,6 +65,8 @@ class Route:
         """Whether other users and tunnels may use the endpoint even if the gateway has no key to check."""
         self.cross_site = cross_site
         """Whether web pages from other sites may use the endpoint if the gateway has a key."""
+        self.framed = framed
+        """Whether web pages from other sites may load the endpoint into a frame. It has to check a token itself."""
 
 
 WEBSOCKET = "WEBSOCKET"
@@ -97,20 +115,20 @@ class PathTable:
 
 
 def _parents(path: str) -> Iterator[str]:
-    """Yield the wildcard paths with two or three names before the `*` that match a path.
+    """Yield the wildcard paths with one to three names before the `*` that match a path.
 
     For `/v1/models/a/b` these are `/v1/models/*` and `/v1/models/a/*`. A model name may contain slashes, so `*` can
     stand for several names.
     """
     pieces = path.split("/", 4)
-    return ("/".join((*pieces[:depth], "*")) for depth in (3, 4) if len(pieces) > depth)
+    return ("/".join((*pieces[:depth], "*")) for depth in (3, 4, 2) if len(pieces) > depth)
 
 
 class HttpApp:
     """The HTTP application, for the gateway's own server (`serve`) and for any ASGI server (`__call__`).
 
     For a path that it does not serve, a `discreet` application answers only "Not found.", whether or not the client has
-    a key.
+    a key. `workspaces` contains the names of all workspaces, kept up to date; if it is None, requests cannot name one.
     """
 
     def __init__(
@@ -123,6 +141,7 @@ class HttpApp:
         bodies: BodyBudget | None = None,
         discreet: bool = False,
         observe: Observer | None = None,
+        workspaces: Collection[str] | None = None,
     ) -> None:
         self._paths = PathTable(routes)
         self._guard = guard
@@ -131,6 +150,13 @@ class HttpApp:
         self._bodies = bodies or BodyBudget()
         self._discreet = discreet
         self._observe = observe
+        self._workspaces = workspaces
+        self._working: dict[str, set[asyncio.Task[None] | None]] = {}
+        """The tasks that serve requests of a named workspace."""
+        self.served = 0
+        """The number of requests that have begun."""
+        self.active = 0
+        """The number of requests in progress, including event streams and WebSockets."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -143,14 +169,30 @@ class HttpApp:
     async def serve(self, cycle: HttpCycle) -> None:
         """Answer one request."""
         exchange = Exchange(cycle, self._limit, self._bodies)
+        headers = exchange.headers
+        if self._workspaces is not None and (WORKSPACE in headers or exchange.path.startswith(WORKSPACE_PREFIX)):
+            _read_workspace(exchange)
+        if b"origin" in headers:
+            self._share(exchange)
         route = self._route(exchange, cycle)
         failure: GatewayError | None = None
+        self.served += 1
+        self.active += 1
         try:
-            self._guard.check(exchange, keyed=route.keyed, public=route.public, cross_site=route.cross_site)
+            self._guard.check(
+                exchange,
+                keyed=route.keyed,
+                public=route.public,
+                cross_site=route.cross_site,
+                framed=route.framed,
+            )
             # An empty string means that the connection's user has been accepted.
             if cycle.connection.user_refusal != "" and not route.public:
                 await self._guard.check_user(cycle.connection)
-            await route.endpoint(exchange)
+            if exchange.workspace:
+                await self._serve_in_workspace(exchange, route.endpoint)
+            else:
+                await route.endpoint(exchange)
         except GatewayError as error:
             failure = error
             await fail(exchange, error, route.render_error)
@@ -160,12 +202,60 @@ class HttpApp:
             failure = GatewayError("internal", "Something went wrong inside the gateway; its log says what.")
             await fail(exchange, failure, route.render_error)
         finally:
+            self.active -= 1
             self._bodies.release(exchange.reserved)
             if self._observe is not None:
                 self._observe(exchange, failure)
 
+    def stop_workspace(self, name: str) -> None:
+        """Stop all requests that belong to a workspace, because it has been removed."""
+        current = asyncio.current_task()
+        for task in self._working.get(name, ()):
+            if task is not None and task is not current:
+                task.cancel("the workspace was removed")
+
+    async def _serve_in_workspace(self, exchange: Exchange, endpoint: Endpoint) -> None:
+        """Call the endpoint for a request that names a workspace. Raise GatewayError if there is none of this name."""
+        name = exchange.workspace or ""
+        self._check_workspace(exchange, name)
+        task = asyncio.current_task()
+        self._working.setdefault(name, set()).add(task)
+        try:
+            await endpoint(exchange)
+        except asyncio.CancelledError:
+            if task is None or name in (self._workspaces or ()):
+                raise
+            task.uncancel()
+            if exchange.begun:
+                exchange.cut()
+            raise GatewayError("not_found", f"The workspace `{name[:MAX_NAME]}` was removed.") from None
+        finally:
+            self._working[name].discard(task)
+            if not self._working[name]:
+                del self._working[name]
+
+    def _check_workspace(self, exchange: Exchange, name: str) -> None:
+        known = self._workspaces or ()
+        header = exchange.headers.get(WORKSPACE)
+        if header is not None and header.decode("latin-1").strip() != name:
+            raise BadRequest("the path and the header `x-tieline-workspace` name different workspaces")
+        shown = ascii(name[:MAX_NAME])[1:-1]
+        if exchange.client_key is not None and exchange.client_key.name:
+            raise GatewayError("not_found", f"There is no workspace `{shown}` that this key may use.")
+        if name not in known:
+            names = ", ".join(sorted(filter(None, known))) or "none; register one at /api/workspaces"
+            raise GatewayError("not_found", f"There is no workspace `{shown}`. Known workspaces: {names}.")
+
+    def _share(self, exchange: Exchange) -> None:
+        """If the request comes from a web page of a configured origin, let the page read the response."""
+        origin = exchange.headers[b"origin"]
+        if self._guard.shares_with(origin.decode("latin-1")):
+            exchange.response_headers = ((b"access-control-allow-origin", origin), (b"vary", b"origin"))
+
     def _route(self, exchange: Exchange, cycle: HttpCycle) -> Route:
-        method, path = cycle.method, cycle.path
+        method, path = cycle.method, exchange.path
+        if method == "OPTIONS" and exchange.response_headers and b"access-control-request-method" in exchange.headers:
+            return Route(_preflight, self._fallback(exchange), keyed=False, public=True)
         methods = self._paths.methods(path)
         if methods is None and self._discreet:
             return _refusal(GatewayError("not_found", "Not found."), self._fallback(exchange), is_open=True)
@@ -182,6 +272,19 @@ class HttpApp:
         message = f"{path} takes {allowed}, not {method}."
         error = GatewayError("bad_request", message, status=405, headers=(("allow", allowed),))
         return _refusal(error, next(iter(methods.values())).render_error)
+
+
+def _read_workspace(exchange: Exchange) -> None:
+    """Set the workspace that a request names, and remove the prefix from its path."""
+    if exchange.path.startswith(WORKSPACE_PREFIX):
+        name, _, rest = exchange.path.removeprefix(WORKSPACE_PREFIX).partition("/")
+        exchange.workspace, exchange.path = name, f"/{rest}"
+    else:
+        exchange.workspace = exchange.headers[WORKSPACE].decode("latin-1").strip()
+
+
+async def _preflight(exchange: Exchange) -> None:
+    await exchange.respond(204, b"", headers=PREFLIGHT)
 
 
 def _refusal(error: GatewayError, render_error: RenderError, *, is_open: bool = False) -> Route:

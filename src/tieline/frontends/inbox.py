@@ -10,12 +10,13 @@
                                `retired` says why a grant no longer applies, and is empty if it still applies
     DELETE /api/rules/<id>     revoke a grant
 
-A browser must send the page's token to answer or revoke. Errors are {"error": {"message": "…", "param": "…"}}.
+The header `x-tieline-workspace` limits the items to those of one workspace, and selects the workspace of the grants. A
+browser must send the page's token to answer or revoke. Errors are {"error": {"message": "…", "param": "…"}}.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -25,6 +26,8 @@ from tieline.frontends.http import Exchange, send_events
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.inbox import Answer, ApprovalAnswer, Question, QuestionAnswer, ReviewAnswer
 from tieline.model.rules import Rule
+from tieline.model.scope import Scope
+from tieline.model.workspaces import Rulebook, Workspaces
 from tieline.tasks import Tasks
 
 KEEP_ALIVE = b": nothing new\n\n"
@@ -39,23 +42,11 @@ _TYPE_BY_FIELD = {"approved": "reviewed", "option": "permitted", "action": "fill
 """Maps fields to types. An answer without `type` has the type of the first of these fields that it contains."""
 
 
-class Rulebook(Protocol):
-    """The permanent grants of a workspace."""
-
-    @property
-    def workspace(self) -> str: ...
-
-    async def grants(self) -> Sequence[tuple[Rule, str, str]]:
-        """Return each grant, its description, and the reason why it no longer applies (empty if it still applies)."""
-
-    async def revoke(self, rule_id: str) -> bool: ...
-
-
 class InboxFrontend:
     """Serves the inbox and the permanent grants.
 
-    `has_file` returns whether a file is in the workspace. If the gateway's own tools are off, `rulebook` and `has_file`
-    are None.
+    `has_file` returns whether a file is in the default workspace. If the gateway's own tools are off, `rulebook` and
+    `has_file` are None. `workspaces` has the grants and the files of the named workspaces.
     """
 
     def __init__(
@@ -66,6 +57,7 @@ class InboxFrontend:
         *,
         rulebook: Rulebook | None = None,
         has_file: Callable[[str], Awaitable[bool]] | None = None,
+        workspaces: Workspaces | None = None,
         keep_alive: float = 15.0,
     ) -> None:
         self._inbox = inbox
@@ -73,45 +65,49 @@ class InboxFrontend:
         self._token = token
         self._rulebook = rulebook
         self._has_file = has_file
+        self._workspaces = workspaces
         self._keep_alive = keep_alive
 
     async def list(self, exchange: Exchange) -> None:
         """Respond with the current items."""
-        await exchange.respond(200, self._listing())
+        await exchange.respond(200, self._listing(exchange.visible))
 
     async def watch(self, exchange: Exchange) -> None:
         """Stream the items, now and on every change, until the client disconnects or the gateway stops."""
-        async with self._inbox.watched():
-            await send_events(exchange, self._tasks, self._changes())
+        scope = exchange.visible
+        async with self._inbox.watched(scope):
+            await send_events(exchange, self._tasks, self._changes(scope))
 
     async def decide(self, exchange: Exchange) -> None:
         """Pass a person's answer to the inbox item that the path names."""
         self._token.check_browser(exchange)
         answer = read_answer(await exchange.body())
         item_id = _last_segment(exchange)
-        await self._check_files(item_id, answer)
-        self._inbox.decide(item_id, answer, exchange.header(b"user-agent")[:MAX_SHOWN])
+        await self._check_files(exchange, item_id, answer)
+        self._inbox.decide(item_id, answer, exchange.header(b"user-agent")[:MAX_SHOWN], exchange.visible)
         await exchange.respond(200, msgspec.json.encode({"id": item_id, "answer": answer}))
 
-    async def _check_files(self, item_id: str, answer: Answer) -> None:
+    async def _check_files(self, exchange: Exchange, item_id: str, answer: Answer) -> None:
         """Raise BadRequest if the answer names a file that does not exist."""
-        item = next((one for one in self._inbox.items if one.id == item_id), None)
-        if (
-            item is None
-            or self._has_file is None
-            or not isinstance(item.content, Question)
-            or not isinstance(answer, QuestionAnswer)
-        ):
+        item = next((one for one in self._inbox.items_in(exchange.visible) if one.id == item_id), None)
+        if item is None or not isinstance(item.content, Question) or not isinstance(answer, QuestionAnswer):
             return
         for field in item.content.fields:
             path = answer.values.get(field.name)
-            if field.kind == "file" and isinstance(path, str) and path and not await self._has_file(path):
+            if field.kind != "file" or not isinstance(path, str) or not path:
+                continue
+            if not await self._is_file(item.origin.workspace, path):
                 message = f"There is no file `{path[:MAX_SHOWN]}` in the workspace."
                 raise BadRequest(message, f"values.{field.name}")
 
+    async def _is_file(self, workspace: str, path: str) -> bool:
+        if workspace and self._workspaces is not None:
+            return await self._workspaces.has_file(workspace, path)
+        return self._has_file is None or await self._has_file(path)
+
     async def rules(self, exchange: Exchange) -> None:
         """Respond with the permanent grants."""
-        book = self._book()
+        book = await self._book(exchange)
         rules = [_rule_entry(*grant) for grant in await book.grants()]
         await exchange.respond(200, msgspec.json.encode({"workspace": book.workspace, "rules": rules}))
 
@@ -119,14 +115,14 @@ class InboxFrontend:
         """Revoke the permanent grant that the path names."""
         self._token.check_browser(exchange)
         rule_id = _last_segment(exchange)
-        if not await self._book().revoke(rule_id):
+        if not await (await self._book(exchange)).revoke(rule_id):
             raise GatewayError("not_found", f"There is no rule `{rule_id[:MAX_SHOWN]}`; `/api/rules` lists them.")
         await exchange.respond(200, msgspec.json.encode({"id": rule_id, "revoked": True}))
 
-    async def _changes(self) -> AsyncGenerator[bytes, None]:
+    async def _changes(self, scope: Scope) -> AsyncGenerator[bytes, None]:
         while True:
             version = self._inbox.version
-            yield b"data: " + self._listing() + b"\n\n"
+            yield b"data: " + self._listing(scope) + b"\n\n"
             while version == self._inbox.version:
                 try:
                     async with asyncio.timeout(self._keep_alive):
@@ -134,14 +130,18 @@ class InboxFrontend:
                 except TimeoutError:
                     yield KEEP_ALIVE
 
-    def _listing(self) -> bytes:
-        return msgspec.json.encode({"version": self._inbox.version, "items": self._inbox.items})
+    def _listing(self, scope: Scope) -> bytes:
+        return msgspec.json.encode({"version": self._inbox.version, "items": self._inbox.items_in(scope)})
 
-    def _book(self) -> Rulebook:
-        if self._rulebook is None:
+    async def _book(self, exchange: Exchange) -> Rulebook:
+        """Return the grants of the workspace that a request names."""
+        book = self._rulebook
+        if exchange.workspace and self._workspaces is not None:
+            book = await self._workspaces.rulebook(exchange.workspace)
+        if book is None:
             message = "The gateway's own tools are off; `tieline serve --tools` switches them on."
             raise GatewayError("not_found", message)
-        return self._rulebook
+        return book
 
 
 def _rule_entry(rule: Rule, text: str, retired: str) -> dict[str, Any]:
@@ -184,5 +184,4 @@ def render_error(error: GatewayError) -> bytes:
 
 
 def _last_segment(exchange: Exchange) -> str:
-    path: str = exchange.scope["path"]
-    return path.rstrip("/").rpartition("/")[2]
+    return exchange.path.rstrip("/").rpartition("/")[2]

@@ -46,7 +46,7 @@ class ModelsFrontend:
 
     async def one(self, exchange: Exchange) -> None:
         """Respond with the model that the path names. Every name that is accepted in requests is accepted here."""
-        name = unquote(exchange.scope["path"].partition("/models/")[2])
+        name = unquote(exchange.path.partition("/models/")[2])
         try:
             info = await self._gateway.models.find(name, exchange.access)
         except GatewayError as error:

@@ -30,7 +30,11 @@ takes longer than this."""
 STALL_TIMEOUT = 300.0
 """Seconds after which a client that reads nothing is disconnected."""
 
-STOPPING = Failed(kind="overloaded", status=503, message="The gateway is being stopped; try again in a moment.")
+STOPPING = Failed(
+    kind="overloaded",
+    status=503,
+    message="The gateway is being stopped, or the workspace was removed; try again in a moment.",
+)
 
 
 class Writer(Protocol):
@@ -136,7 +140,7 @@ class Relay:
     async def forward(self, exchange: Exchange, request: ForwardedRequest, protocol: ClientProtocol) -> None:
         """Forward a request to its upstream without translating it, and stream the answer back unchanged."""
         response = self._begin(exchange, None)
-        forwarded = self._gateway.forward(replace(request, access=exchange.access))
+        forwarded = self._gateway.forward(replace(request, access=exchange.access, place=exchange.place))
         try:
             answer = await forwarded.open()
             response.headers = _encoded(answer.headers, protocol)
@@ -194,6 +198,7 @@ def client_of(exchange: Exchange, frontend: str, profile: Profile, size: int | N
 
     `size` is the size of the request, by default that of its body.
     """
+    owner, workspace = exchange.place
     return LegClient(
         frontend,
         exchange.header(b"user-agent"),
@@ -201,6 +206,8 @@ def client_of(exchange: Exchange, frontend: str, profile: Profile, size: int | N
         request_size=exchange.size if size is None else size,
         gets_tools=bool(profile.tools),
         access=exchange.access,
+        owner=owner,
+        workspace=workspace,
     )
 
 

@@ -15,7 +15,8 @@ from tieline.frontends.models import ModelsFrontend, is_anthropic
 from tieline.frontends.other_endpoints import ENDPOINTS, forwarding_endpoint
 from tieline.frontends.profiles import Profiles
 from tieline.frontends.relay import Relay
-from tieline.frontends.status import Hello, StatusFrontend
+from tieline.frontends.status import Hello, StatusFrontend, StopFrontend
+from tieline.frontends.workspaces import WorkspacesFrontend
 from tieline.wire import anthropic, openai_chat
 
 API_TYPES = ("chat_completions", "responses", "anthropic_messages")
@@ -37,15 +38,19 @@ def build_http_app(
     bodies: BodyBudget,
     hello: Hello,
     page: Callable[[Endpoint], Routes] | None = None,
+    workspaces: WorkspacesFrontend | None = None,
+    stop: StopFrontend | None = None,
 ) -> HttpApp:
     """Build the HTTP application.
 
     `limit` is the maximum size of a request body in bytes. `page` is called with the default endpoint for `/` and
     returns the routes of the web page, which take precedence over all other routes.
     """
+    offers = {"workspaces": workspaces, "embed": page, "stop": stop is not None and stop.is_allowed}
+    features = [name for name, offered in offers.items() if offered]
     chat = ChatFrontend(relay, profiles, gateway.conversations, guard, clock=clock)
     messages = MessagesFrontend(relay, profiles, gateway)
-    status = StatusFrontend(gateway)
+    status = StatusFrontend(gateway, features, needs_key=guard.has_keys)
     openai, anthropic_ = openai_chat.render_error, anthropic.render_error
     front = Route(hello.serve, openai, keyed=False)
     health = Route(status.health, openai, keyed=False)
@@ -71,6 +76,8 @@ def build_http_app(
         "/api/inbox/*": {"POST": Route(inbox.decide, plain)},
         "/api/rules": {"GET": Route(inbox.rules, plain)},
         "/api/rules/*": {"DELETE": Route(inbox.revoke, plain)},
+        **({} if workspaces is None else workspaces.routes()),
+        **({} if stop is None else {"/api/stop": {"POST": Route(stop.stop, plain)}}),
     }
     return HttpApp(
         {**routes, **(page(hello.serve) if page is not None else {})},
@@ -78,6 +85,7 @@ def build_http_app(
         limit=limit,
         bodies=bodies,
         fallback=lambda exchange: anthropic_ if is_anthropic(exchange) else openai,
+        workspaces=None if workspaces is None else workspaces.names,
     )
 
 

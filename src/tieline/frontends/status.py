@@ -1,11 +1,14 @@
 """Status endpoints: `/`, `/healthz`, `/metrics`, and the paths that clients probe before they start."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import msgspec
 
 from tieline import __version__
 from tieline.core.legs.gateway import Gateway
-from tieline.frontends.guard import Guard
+from tieline.frontends.guard import Guard, PageToken
 from tieline.frontends.http import TEXT, Exchange, address
+from tieline.model.errors import GatewayError
 
 
 class Hello:
@@ -22,11 +25,40 @@ class Hello:
         await exchange.respond(200, text.encode(), TEXT, ((b"vary", b"accept, authorization, x-api-key, api-key"),))
 
 
-class StatusFrontend:
-    """Serves health checks and metrics."""
+class StopFrontend:
+    """Serves `/api/stop`. `stop` stops the gateway; it is None if clients may not do that."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, token: PageToken, stop: Callable[[], None] | None) -> None:
+        self._token = token
+        self._stop = stop
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether clients may stop the gateway."""
+        return self._stop is not None
+
+    async def stop(self, exchange: Exchange) -> None:
+        """Stop the gateway after the response."""
+        self._token.check_browser(exchange)
+        if self._stop is None:
+            message = "Only a gateway that was started with `--exit-when-idle` can be stopped in this way."
+            raise GatewayError("forbidden", message)
+        await exchange.respond(200, b"{}")
+        self._stop()
+
+
+class StatusFrontend:
+    """Serves health checks and metrics. `features` names what this gateway offers to other programs."""
+
+    def __init__(self, gateway: Gateway, features: Sequence[str] = (), *, needs_key: bool = False) -> None:
         self._gateway = gateway
+        self._identity = {
+            "status": "ok",
+            "service": "tieline",
+            "version": __version__,
+            "features": features,
+            "needs_key": needs_key,
+        }
 
     async def health(self, exchange: Exchange) -> None:
         """Respond with status 200, which shows that the gateway is running."""
@@ -34,7 +66,7 @@ class StatusFrontend:
 
     async def identify(self, exchange: Exchange) -> None:
         """Respond with the name and version of the service, so that other programs can recognise the gateway."""
-        await exchange.respond(200, b'{"status":"ok","service":"tieline","version":"%s"}' % __version__.encode())
+        await exchange.respond(200, msgspec.json.encode(self._identity))
 
     async def metrics(self, exchange: Exchange) -> None:
         """Respond with all metrics in the Prometheus text format."""

@@ -178,3 +178,7 @@ class Origin(Value):
     title: str = ""
     session: str = ""
     """The id of the session, if the request came from the web page; otherwise empty."""
+    owner: str = ""
+    """The name of the client's key; see `scope`."""
+    workspace: str = ""
+    """The name of the workspace; empty for the default workspace."""

@@ -127,6 +127,8 @@ class Request(Value):
     mode: str | None = None
     """The mode in which the model works: chat, plan, agent, or a mode that a coding agent defines."""
     selection: Selection | None = None
+    workspace: str = ""
+    """The name of the workspace in which an agent works; empty for the default workspace."""
     protocol: str = ""
     """The client's protocol. Only a backend of the same protocol passes on `extra` and `headers`."""
     extra: Mapping[str, msgspec.Raw] = {}

@@ -9,6 +9,7 @@ from typing import Literal
 from tieline.model.content import Message, Part, Value
 from tieline.model.events import Activity, Failed, Finished, Plan, Usage
 from tieline.model.request import Effort
+from tieline.model.scope import Place
 
 
 class TimedActivity(Value, omit_defaults=False):
@@ -65,3 +66,12 @@ class Summary(Value, omit_defaults=False):
     usage: SessionUsage = SessionUsage()
     example: bool = False
     """Whether the session is an example, whose tools work in a folder with sample files."""
+    owner: str = ""
+    """The name of the client's key with which the session was created; see `scope`."""
+    workspace: str = ""
+    """The name of the workspace; empty for the default workspace."""
+
+    @property
+    def place(self) -> Place:
+        """The owner and the workspace of the session."""
+        return Place(self.owner, self.workspace)

@@ -22,6 +22,7 @@ import msgspec
 
 from tieline.model.content import ToolCall, Value
 from tieline.model.rules import Decision, Rule
+from tieline.model.workspaces import Autonomy
 from tieline.tools.arguments import decode_arguments
 from tieline.tools.command_line import loose_words, simple_command
 from tieline.tools.errors import ToolFailed
@@ -68,6 +69,10 @@ DEFAULTS: tuple[Rule, ...] = (
 )
 
 
+EDITS = tuple(Rule(decision="allow", tool=name) for name in ("edit_file", "write_file"))
+"""What the autonomy `edits` allows in addition. Unlike a rule, it overrides no rule of the user."""
+
+
 class Grants:
     """The rules granted with "Always allow", kept in memory. A subclass can share them with other gateways."""
 
@@ -103,11 +108,13 @@ class Policy:
         *,
         rules: Sequence[Rule] = (),
         remembered: Sequence[Rule] | Grants = (),
-        yolo: bool = False,
+        autonomy: Autonomy = "ask",
     ) -> None:
         self.locate = locate
         self._rules = (*check_rules(rules), *DEFAULTS)
-        self._yolo = yolo
+        self.autonomy = autonomy
+        """What is allowed without asking. It may be changed at any time."""
+        self._closed = ""
         self._grants = remembered if isinstance(remembered, Grants) else Grants(remembered)
 
     @property
@@ -124,7 +131,9 @@ class Policy:
 
     def judge(self, subject: Subject) -> Verdict:
         """Return the verdict on a subject. Its tool need not be one of the gateway's own tools."""
-        if self._yolo:
+        if self._closed:
+            return Verdict(decision="deny", reason=self._closed)
+        if self.autonomy == "all":
             return Verdict(decision="allow", reason="everything is allowed (--yolo)")
         is_protected = _changes_protected(subject)
         rule = next(
@@ -138,6 +147,10 @@ class Policy:
         granted = next((one for one in self.remembered if _covers(one, subject)), None)
         if granted is not None:
             return Verdict(decision="allow", reason=f"remembered: {granted}", rule=granted)
+        if self.autonomy == "edits" and rule in DEFAULTS and not is_protected and subject.path is not None:
+            edits = next((one for one in EDITS if one.tool == subject.tool), None)
+            if edits is not None:
+                return Verdict(decision="allow", reason="edits are allowed (autonomy `edits`)", rule=edits)
         return Verdict(decision="ask", reason="it is protected" if is_protected else _reason(rule), rule=rule)
 
     def subject(self, call: ToolCall) -> Subject:
@@ -154,7 +167,7 @@ class Policy:
 
     def hides(self, path: str) -> bool:
         """Return whether a search must not show this file, because a rule denies it or requires permission for it."""
-        if self._yolo:
+        if self.autonomy == "all":
             return False
         about_paths = (rule for rule in self._rules if rule.path is not None)
         subjects = [Subject(tool=tool, path=path) for tool in ("read_file", "search_content")]
@@ -177,6 +190,10 @@ class Policy:
         folder = subject.path.rpartition("/")[0]
         patterns = [escaped(subject.path), f"{escaped(folder)}/" if folder else None, "**"]
         return tuple(Rule(decision="allow", tool=subject.tool, path=pattern) for pattern in patterns if pattern)
+
+    def close(self, reason: str) -> None:
+        """Deny every call from now on, for this reason."""
+        self._closed = reason
 
     def remember(self, rule: Rule) -> None:
         """Add a grant. Raise ValueError if it is not a valid `allow` rule, or OSError if it cannot be saved."""

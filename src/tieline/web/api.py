@@ -17,13 +17,14 @@ from tieline.core.legs.gateway import Gateway
 from tieline.core.sessions.sessions import PageSessions, SentMessage
 from tieline.frontends.guard import Guard, PageToken
 from tieline.frontends.http import JSON, Exchange, address
+from tieline.frontends.json_body import read_body
 from tieline.model.content import Image, Part, Text, Value
 from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.ports import Files, ModelInfo
 from tieline.model.request import Effort
 from tieline.tasks import Tasks
 from tieline.web.connect import connect_page
-from tieline.web.exchange import API_HEADERS, query, read_body, respond, rest_of_path
+from tieline.web.exchange import API_HEADERS, query, respond, rest_of_path
 from tieline.web.gateway_info import AccountLogin, GatewayInfo
 from tieline.web.setup_api import SetupApi, setup_json
 from tieline.web.stream import Stream, inbox_json
@@ -124,15 +125,15 @@ class PageApi:
     async def state(self, exchange: Exchange) -> None:
         """Send the state that the page needs to start. If the page lacks the key, only say that a key is required."""
         info = self._info
-        tools = {"enabled": info.has_tools, "workspace": info.workspace, "yolo": info.yolo}
         opening = {"version": info.version, "address": address(exchange)}
         if not self._guard.admits(exchange):
             error = {"kind": "unauthorized", "message": "This gateway requires a key.", "code": "invalid_api_key"}
             await respond(exchange, {**opening, **LOCKED_STATE, "error": error}, *_uncookied(exchange), status=401)
             return
         self._stream.attend()
-        models = await self._models()
-        sessions = (await self._sessions.summaries())[:MAX_SESSIONS]
+        tools = self._tools(exchange)
+        models = await self._models(has_tools=tools["enabled"])
+        sessions = (await self._sessions.summaries(exchange.visible))[:MAX_SESSIONS]
         await respond(
             exchange,
             {
@@ -144,7 +145,7 @@ class PageApi:
                 "backends": info.backends(),
                 "tools": tools,
                 "examples": {"folder": info.example_folder, "items": info.examples},
-                "inbox": inbox_json(self._gateway.inbox),
+                "inbox": inbox_json(self._gateway.inbox, exchange.visible),
                 "sessions": sessions,
                 "seq": self._stream.seq,
             },
@@ -193,7 +194,7 @@ class PageApi:
 
     async def files(self, exchange: Exchange) -> None:
         """Send the names of workspace files that match a query, so that the user can attach one."""
-        files = self._info.files
+        files = await self._files(exchange.workspace or "")
         words = query(exchange, "query")[:200]
         await respond(exchange, {"files": [] if files is None else await files.find(words)})
 
@@ -202,13 +203,14 @@ class PageApi:
     async def traffic(self, exchange: Exchange) -> None:
         """Send summaries of the latest legs, or of the legs before a given one."""
         self._stream.attend()
-        legs = self._gateway.bus.legs(query(exchange, "before") or None, query(exchange, "query")[:200])
+        before, words = query(exchange, "before") or None, query(exchange, "query")[:200]
+        legs = self._gateway.bus.legs(before, words, exchange.visible)
         await respond(exchange, {"legs": legs})
 
     async def leg(self, exchange: Exchange) -> None:
         """Send the request and the events of a leg, with secrets removed."""
         bus = self._gateway.bus
-        detail = bus.detail(rest_of_path(exchange, "/api/traffic/"))
+        detail = bus.detail(rest_of_path(exchange, "/api/traffic/"), exchange.visible)
         request = msgspec.json.decode(msgspec.json.encode(detail.request))
         for shown, tool in zip(request.get("tools", ()), detail.request.tools, strict=True):
             shown["schema"] = _schema(tool.schema)
@@ -222,12 +224,15 @@ class PageApi:
         """Create a session and send its summary."""
         self._token.check(exchange)
         body = await read_body(exchange, _CreateSession)
-        await respond(exchange, await self._sessions.create(body.model, body.mode, body.effort, example=body.example))
+        created = await self._sessions.create(
+            body.model, body.mode, body.effort, example=body.example, place=exchange.place
+        )
+        await respond(exchange, created)
 
     async def session(self, exchange: Exchange) -> None:
         """Send messages of a session: all of them, the latest ones, or those before a given message."""
         self._stream.attend()
-        view = await self._sessions.view(rest_of_path(exchange, "/api/sessions/"))
+        view = await self._sessions.view(await self._session(exchange))
         snapshot = self._stream.snapshot(view)
         turns = view.turns
         before = query(exchange, "before")
@@ -254,12 +259,12 @@ class PageApi:
         self._token.check(exchange)
         body = await read_body(exchange, _ChangeSession)
         given = {name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not UNSET}
-        await respond(exchange, await self._sessions.change(rest_of_path(exchange, "/api/sessions/"), **given))
+        await respond(exchange, await self._sessions.change(await self._session(exchange), **given))
 
     async def delete(self, exchange: Exchange) -> None:
         """Delete a session."""
         self._token.check(exchange)
-        session = rest_of_path(exchange, "/api/sessions/")
+        session = await self._session(exchange)
         await self._sessions.delete(session)
         await self._renderer.forget(session)
         await respond(exchange, {})
@@ -267,7 +272,7 @@ class PageApi:
     async def act(self, exchange: Exchange) -> None:
         """Perform an action on a session: send or edit a message, stop or retry an answer, or show another branch."""
         self._token.check(exchange)
-        session, _, verb = rest_of_path(exchange, "/api/sessions/").partition("/")
+        verb = rest_of_path(exchange, "/api/sessions/").partition("/")[2]
         verbs: dict[str, Callable[[Exchange, str], Any]] = {
             "send": self._send,
             "stop": self._stop,
@@ -277,13 +282,21 @@ class PageApi:
         }
         if verb not in verbs:
             raise GatewayError("not_found", f"Unknown action; the actions of a session are {', '.join(verbs)}.")
-        await respond(exchange, await verbs[verb](exchange, session))
+        await respond(exchange, await verbs[verb](exchange, await self._session(exchange)))
+
+    async def _session(self, exchange: Exchange) -> str:
+        """Return the id of the session that the path names. Raise GatewayError if the client may not see it."""
+        session = rest_of_path(exchange, "/api/sessions/").partition("/")[0]
+        await self._sessions.summary(session, exchange.visible)
+        return session
 
     async def _send(self, exchange: Exchange, session: str) -> dict[str, Any]:
         body = await read_body(exchange, _SendMessage)
         parts: list[Part] = [Text(text=body.text)] if body.text.strip() else []
         parts += [_picture(place, one) for place, one in enumerate(body.images)]
-        parts += await _attached(self._info.files, body.files)
+        if body.files:
+            workspace = (await self._sessions.summary(session)).workspace
+            parts += await _attached(await self._files(workspace), body.files)
         return _sent(await self._sessions.send(session, parts, body.parent))
 
     async def _stop(self, _: Exchange, session: str) -> dict[str, Any]:
@@ -314,7 +327,22 @@ class PageApi:
         found: Mapping[str, ModelInfo] = listing.result() if done else self._gateway.models.latest
         return found
 
-    async def _models(self) -> list[dict[str, Any]]:
+    def _tools(self, exchange: Exchange) -> dict[str, Any]:
+        """Return what the page shows about the gateway's own tools in the workspace that a request names."""
+        if self._info.workspaces is None:
+            return {"enabled": False, "workspace": None, "yolo": False, "autonomy": "ask"}
+        found = self._info.workspaces.info(exchange.workspace or "")
+        return {
+            "enabled": found.tools,
+            "workspace": found.path if found.tools else None,
+            "yolo": found.autonomy == "all",
+            "autonomy": found.autonomy,
+        }
+
+    async def _files(self, workspace: str) -> Files | None:
+        return None if self._info.workspaces is None else await self._info.workspaces.files(workspace)
+
+    async def _models(self, *, has_tools: bool) -> list[dict[str, Any]]:
         """Return all models as JSON."""
         info = self._info
         return [
@@ -322,9 +350,9 @@ class PageApi:
                 "id": name,
                 "title": model.title or name,
                 "backend": (backend := name.partition("/")[0]),
-                "modes": info.modes(name),
+                "modes": info.modes(name, has_tools),
                 "is_agent": info.is_agent(backend),
-                "ideas": info.ideas(name),
+                "ideas": info.ideas(name, has_tools),
                 "context": model.context,
             }
             for name, model in (await self._listed_models()).items()
@@ -356,8 +384,6 @@ def _picture(place: int, picture: _ImageUpload) -> Image:
 
 
 async def _attached(files: Files | None, paths: tuple[str, ...]) -> list[Part]:
-    if not paths:
-        return []
     if files is None:
         raise BadRequest("files cannot be attached because there is no workspace", "files")
     if len(paths) > MAX_FILES:

@@ -1,15 +1,12 @@
-"""Reads requests from the web page and sends JSON responses."""
+"""Reads the paths of requests from the web page and sends JSON responses."""
 
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qs
 
 import msgspec
 
 from tieline.frontends.http import JSON, Exchange
-from tieline.model.errors import BadRequest
 from tieline.web.static_files import HEADERS
-
-T = TypeVar("T")
 
 API_HEADERS = (*HEADERS, (b"cache-control", b"no-store"))
 """Headers of every response from the page's API."""
@@ -21,22 +18,9 @@ async def respond(exchange: Exchange, value: Any, *headers: tuple[bytes, bytes],
     await exchange.respond(status, msgspec.json.encode(value), JSON, (*API_HEADERS, *headers))
 
 
-async def read_body(exchange: Exchange, kind: type[T]) -> T:
-    """Read the body of a request. If it is not a valid `kind`, raise a BadRequest that names the invalid field."""
-    try:
-        return msgspec.json.decode(await exchange.body() or b"{}", type=kind)
-    except msgspec.ValidationError as error:
-        complaint, _, place = str(error).partition(" - at `$.")
-        param = place.removesuffix("`") or None
-        raise BadRequest(f"`{param}`: {complaint}" if param else complaint, param) from error
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise BadRequest(f"the body is not valid JSON: {error}") from error
-
-
 def rest_of_path(exchange: Exchange, prefix: str) -> str:
     """Return the path of a request without `prefix`."""
-    path: str = exchange.scope["path"]
-    return path.rstrip("/").removeprefix(prefix)[:MAX_REST]
+    return exchange.path.rstrip("/").removeprefix(prefix)[:MAX_REST]
 
 
 def query(exchange: Exchange, name: str) -> str:

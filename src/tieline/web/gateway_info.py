@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from tieline.model.content import Value
-from tieline.model.ports import Files
+from tieline.model.workspaces import Workspaces
 from tieline.web.setup_info import AgentInstaller, UpstreamSetup
 
 
@@ -84,16 +84,15 @@ class GatewayInfo:
     agents: Callable[[], Sequence[AgentState]] = tuple
     is_agent: Callable[[str], bool] = lambda _: False
     """Returns whether the models of a backend are agents with their own tools. The argument is the backend's name."""
-    modes: Callable[[str], tuple[str, ...]] = lambda _: ()
-    """Returns the modes that a model offers, such as `plan`. The argument is its full name."""
-    ideas: Callable[[str], tuple[str, ...]] = lambda _: ()
-    """Returns suggestions for a first message to a model. The argument is its full name."""
+    modes: Callable[[str, bool], tuple[str, ...]] = lambda _, __: ()
+    """Returns the modes that a model offers, such as `plan`.
+
+    The arguments are its full name, and whether there are tools in the workspace.
+    """
+    ideas: Callable[[str, bool], tuple[str, ...]] = lambda _, __: ()
+    """Returns suggestions for a first message to a model. The arguments are the same as for `modes`."""
     default_model: str | None = None
-    has_tools: bool = False
-    workspace: str | None = None
-    yolo: bool = False
-    """Whether tools and agents do everything without asking (--yolo)."""
-    files: Files | None = None
+    workspaces: Workspaces | None = None
     login: AccountLogin | None = None
     examples: Sequence[Example] = ()
     """Example conversations with the demo model; empty if there is no demo model."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from tieline.core.watch.truncate import join_deltas
 from tieline.model.content import Text
 from tieline.model.events import Batch, Event, PartDelta, PartEnd, PartStart, Started
+from tieline.model.scope import NOWHERE, Place
 from tieline.model.session import Turn
 from tieline.web.blocks import Block, Blocks, RenderedPiece, finished
 from tieline.web.turn_renderer import RenderedText
@@ -22,8 +23,9 @@ class FinishedBlock(NamedTuple):
 class LiveMessage:
     """A session message that the model is still writing."""
 
-    def __init__(self, session: str, message: str, *, is_whole: bool = True) -> None:
+    def __init__(self, session: str, message: str, place: Place = NOWHERE, *, is_whole: bool = True) -> None:
         self.session = session
+        self.place = place
         self.message = message
         self.is_whole = is_whole
         """Whether this object has received the events of the message from its beginning."""
@@ -38,9 +40,9 @@ class LiveMessage:
         """Indexes of the text parts that have ended, but whose last blocks are not rendered yet."""
 
     @classmethod
-    def of(cls, session: str, turn: Turn) -> "LiveMessage":
+    def of(cls, session: str, turn: Turn, place: Place = NOWHERE) -> "LiveMessage":
         """Return a live message with the content of a turn in progress. Later events are added to it."""
-        live = cls(session, turn.id)
+        live = cls(session, turn.id, place)
         for index, part in enumerate(turn.parts):
             if isinstance(part, Text):
                 live._texts[index] = blocks = Blocks()

@@ -12,6 +12,7 @@ from tieline.web.static_files import PAGES, StaticFile, front, static_names
 
 if TYPE_CHECKING:
     from tieline.web.api import PageApi
+    from tieline.web.embed import EmbedPage
     from tieline.web.stream import Stream
 
 
@@ -23,6 +24,9 @@ class OpenPage(Protocol):
 
     @property
     def stream(self) -> "Stream": ...
+
+    @property
+    def embed(self) -> "EmbedPage": ...
 
     @property
     def files(self) -> Mapping[str, StaticFile]: ...
@@ -57,6 +61,8 @@ def page_routes(opened: Callable[[], Awaitable[OpenPage]], hello: Endpoint) -> R
         **{path: {"GET": one, "HEAD": one} for path, one in reading.items()},
         "/api/state": {"GET": route(lambda page: page.api.state, keyed=False)},
         "/api/login": {"POST": route(lambda page: page.api.login, keyed=False)},
+        "/api/embed": {"POST": route(lambda page: page.embed.issue)},
+        "/embed/*": {"GET": Route(late(lambda page: page.embed.serve), render_error, keyed=False, framed=True)},
         "/api/stream": {"GET": route(lambda page: page.stream.serve)},
         "/api/files": {"GET": route(lambda page: page.api.files)},
         "/api/sessions": {"POST": route(lambda page: page.api.create)},

@@ -16,9 +16,10 @@ from typing import Any
 
 from tieline.frontends.guard import PageToken
 from tieline.frontends.http import Exchange
+from tieline.frontends.json_body import read_body
 from tieline.model.content import Value
 from tieline.model.errors import GatewayError
-from tieline.web.exchange import read_body, respond, rest_of_path
+from tieline.web.exchange import respond, rest_of_path
 from tieline.web.gateway_info import GatewayInfo
 from tieline.web.setup_info import AgentInstaller, NewUpstream, UpstreamSetup
 

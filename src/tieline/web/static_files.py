@@ -7,21 +7,26 @@ from typing import NamedTuple
 
 from tieline.frontends.http import Endpoint, Exchange
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self' data: blob:",
-        "connect-src 'self'",
-        "font-src 'self'",
-        "base-uri 'none'",
-        "form-action 'self'",
-        "frame-ancestors 'none'",
+
+def policy(ancestors: str) -> str:
+    """Return the Content-Security-Policy of the page. `ancestors` are the origins that may frame it, or `'none'`."""
+    return "; ".join(
+        (
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "img-src 'self' data: blob:",
+            "connect-src 'self'",
+            "font-src 'self'",
+            "base-uri 'none'",
+            "form-action 'self'",
+            f"frame-ancestors {ancestors}",
+        )
     )
-)
+
+
 HEADERS = (
-    (b"content-security-policy", POLICY.encode()),
+    (b"content-security-policy", policy("'none'").encode()),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )

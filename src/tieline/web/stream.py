@@ -28,6 +28,7 @@ from tieline.core.watch.record import LegRecord
 from tieline.frontends.http import Exchange
 from tieline.model.events import Activity, Event
 from tieline.model.inbox import Approval, PlanReview
+from tieline.model.scope import Place, Scope
 from tieline.tasks import Tasks
 from tieline.web.live_message import LiveMessage, is_beginning
 from tieline.web.markdown import render
@@ -117,7 +118,8 @@ class Stream:
         if live is None or not live.is_whole:
             if live is not None:
                 live.drop()
-            live = self._start(LiveMessage.of(view.summary.id, next(t for t in view.turns if t.id == view.running)))
+            turn = next(turn for turn in view.turns if turn.id == view.running)
+            live = self._start(LiveMessage.of(view.summary.id, turn, view.summary.place))
         return Snapshot(self._ring.seq, live.shown())
 
     def close(self) -> None:
@@ -128,9 +130,12 @@ class Stream:
             self._leaving.cancel()
         self._leave()
 
-    def publish(self, message: Any) -> None:
-        """Send a message to all pages."""
-        self._ring.put(message)
+    def publish(self, message: Any, place: Place | None = None) -> None:
+        """Send a message to all pages, or only to those whose scope covers a place."""
+        self._ring.put(message, place)
+        self._wake()
+
+    def _wake(self) -> None:
         for reader in self._readers:
             reader.wake.set()
 
@@ -141,11 +146,11 @@ class Stream:
         """
         self.attend()
         seq = _requested_position(exchange)
-        reader = _PageReader(self._ring.seq if seq is None else seq)
+        reader = _PageReader(self._ring.seq if seq is None else seq, exchange.visible)
         self._readers.add(reader)
         listening = self._tasks.start(reader.listen(exchange), "page watch")
         try:
-            async with self._inbox.watched():
+            async with self._inbox.watched(reader.scope):
                 await exchange.begin_stream()
                 await _write(exchange, HELLO)
                 await self._write_messages(exchange, reader)
@@ -158,7 +163,7 @@ class Stream:
 
     async def _write_messages(self, exchange: Exchange, reader: "_PageReader") -> None:
         while not reader.has_left:
-            data, reader.seq = self._ring.after(reader.seq)
+            data, reader.seq = self._ring.after(reader.seq, reader.scope)
             if data:
                 await _write(exchange, data)
                 continue
@@ -189,25 +194,25 @@ class Stream:
 
     def _on_news(self, news: BusEvent) -> None:
         match news:
-            case MessageEvents(session=session, message=message, events=events):
+            case MessageEvents(session=session, message=message, events=events, place=place):
                 live = self._lives.get(message) or self._start(
-                    LiveMessage(session, message, is_whole=is_beginning(events))
+                    LiveMessage(session, message, place, is_whole=is_beginning(events))
                 )
                 live.add(events)
-            case TurnCompleted(session=session, turn=turn) if turn.role == "user":
-                self.publish({"type": "turn", "session": session, "turn": turn_json(turn)})
-            case TurnCompleted(session=session, turn=turn):
-                live = self._lives.get(turn.id) or self._start(LiveMessage.of(session, turn))
+            case TurnCompleted(session=session, turn=turn, place=place) if turn.role == "user":
+                self.publish({"type": "turn", "session": session, "turn": turn_json(turn)}, place)
+            case TurnCompleted(session=session, turn=turn, place=place):
+                live = self._lives.get(turn.id) or self._start(LiveMessage.of(session, turn, place))
                 live.complete(turn)
             case LegChanged(record=record):
                 self._leg(record)
             case SessionChanged(summary=summary):
-                self.publish({"type": "session", "summary": summary})
-            case SessionDeleted(session=session):
+                self.publish({"type": "session", "summary": summary}, summary.place)
+            case SessionDeleted(session=session, place=place):
                 for live in [live for live in self._lives.values() if live.session == session]:
                     del self._lives[live.message]
                     live.drop()
-                self.publish({"type": "gone", "session": session})
+                self.publish({"type": "gone", "session": session}, place)
             case ModelsChanged():
                 self.publish({"type": "state"})
 
@@ -232,7 +237,8 @@ class Stream:
                         "block": block.number,
                         "html": block.html,
                         "until": block.until,
-                    }
+                    },
+                    live.place,
                 )
             if live.turn is not None and not live.wake.is_set():
                 break
@@ -242,13 +248,14 @@ class Stream:
         shown = await self._renderer.turn(live.session, live.turn)
         if self._lives.get(live.message) is live:
             del self._lives[live.message]
-        self.publish({"type": "turn", "session": live.session, "turn": shown})
+        self.publish({"type": "turn", "session": live.session, "turn": shown}, live.place)
 
     def _flush(self, live: LiveMessage) -> None:
         """Publish the events that the message has collected since the last call."""
         events = [_event(event) for event in live.take()]
         if events:
-            self.publish({"type": "events", "session": live.session, "message": live.message, "events": events})
+            message = {"type": "events", "session": live.session, "message": live.message, "events": events}
+            self.publish(message, live.place)
 
     def _leg(self, record: LegRecord) -> None:
         if not self._legs:
@@ -257,21 +264,26 @@ class Stream:
 
     def _publish_legs(self) -> None:
         for record in list(self._legs.values())[-MAX_LEGS:]:
-            self.publish({"type": "leg", "leg": self._bus.summary(record)})
+            self.publish({"type": "leg", "leg": self._bus.summary(record)}, record.place)
         self._legs.clear()
 
     async def _watch_inbox(self) -> None:
         version = self._inbox.version
         while True:
             version = await self._inbox.change(version)
-            self.publish({"type": "inbox", **inbox_json(self._inbox)})
+            self._ring.put_scoped(self._inbox_message)
+            self._wake()
+
+    def _inbox_message(self, scope: Scope) -> dict[str, Any]:
+        return {"type": "inbox", **inbox_json(self._inbox, scope)}
 
 
 class _PageReader:
-    """One connected page and its position in the stream."""
+    """One connected page, its position in the stream, and the scope of the messages that it receives."""
 
-    def __init__(self, seq: int) -> None:
+    def __init__(self, seq: int, scope: Scope) -> None:
         self.seq = seq
+        self.scope = scope
         self.wake = asyncio.Event()
         self.has_left = False
 
@@ -306,9 +318,9 @@ def _event(event: Event) -> Event | dict[str, Any]:
     return {**shown, "html": render(event.plan)}
 
 
-def inbox_json(inbox: Inbox) -> dict[str, Any]:
-    """Return the items of the inbox as JSON for the page."""
-    return {"version": inbox.version, "items": [_item(item) for item in inbox.items]}
+def inbox_json(inbox: Inbox, scope: Scope) -> dict[str, Any]:
+    """Return the inbox items of a scope as JSON for the page."""
+    return {"version": inbox.version, "items": [_item(item) for item in inbox.items_in(scope)]}
 
 
 def _item(item: PendingItem) -> dict[str, Any]:

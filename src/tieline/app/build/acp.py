@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tieline.app.audit import AuditLog
 from tieline.app.build.agents import catalogue, which_in
 from tieline.app.build.status import BackendStatus
+from tieline.app.build.workspaces import WorkspaceRegistry
 from tieline.app.config import AcpSettings, Config, ConfigError
 from tieline.app.lazy import LazyImport
 from tieline.app.lazy_backend import LazyBackend, LazyObject
@@ -36,6 +37,7 @@ def acp_backend(
     audit: AuditLog,
     tools: "GuardedTools | None" = None,
     tasks: Tasks | None = None,
+    workspaces: WorkspaceRegistry | None = None,
 ) -> tuple[LazyBackend, BackendStatus] | None:
     """Build the backend for all coding agents, and describe its status. Return None if it is disabled.
 
@@ -59,6 +61,7 @@ def acp_backend(
         audit=audit,
         tools=tools,
         tasks=tasks,
+        workspaces=workspaces,
     )
     models = partial(installed, agents.values(), which, offers_tools=settings.client_tools)
     lazy_backend = LazyBackend("acp", backend, is_agent=True, reads_options=True, models=models)

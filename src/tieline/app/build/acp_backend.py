@@ -10,16 +10,19 @@ from tieline.app.agent_rules import AgentRules
 from tieline.app.audit import AuditLog
 from tieline.app.build.ids import new_call_id
 from tieline.app.build.tools import command_environment, protecting_rules
+from tieline.app.build.workspaces import ServedWorkspace, WorkspaceRegistry
 from tieline.app.config import Config, McpSettings, key_variables
 from tieline.app.folders import state_folder
 from tieline.app.local_host import AgentFiles, AgentTerminals
 from tieline.app.store import DiskStore
+from tieline.app.workspace_host import WorkspaceAgentFiles, WorkspaceRules, WorkspaceTerminals
 from tieline.backends.acp.backend import AcpBackend
 from tieline.backends.acp.catalogue import AgentSpec, Which
 from tieline.backends.acp.session_store import SessionStorage
-from tieline.backends.acp.settings import AcpBackendSettings
+from tieline.backends.acp.settings import AcpBackendSettings, AgentHost, no_workspaces
 from tieline.backends.acp.tool_bridge import StdioShim, ToolBridge
 from tieline.backends.acp.workplace import ToolServer
+from tieline.model.workspaces import Autonomy
 from tieline.tasks import Tasks
 from tieline.tools.errors import ToolFailed
 from tieline.tools.guarded_tools import GuardedTools
@@ -39,12 +42,15 @@ def make_acp_backend(
     audit: AuditLog,
     tools: GuardedTools | None = None,
     tasks: Tasks | None = None,
+    workspaces: WorkspaceRegistry | None = None,
 ) -> AcpBackend:
-    """Create the backend for `agents`. They work in `folder`, or in one of the named `folders`.
+    """Create the backend for `agents`. They work in `folder`, in one of the named `folders`, or in a workspace.
 
     `tools` judges their actions. If the settings allow it, `tools` also accesses files and runs commands for agents.
     """
     settings = config.acp
+    tasks = tasks or Tasks()
+    hosts = _WorkspaceHosts(config, env, workspaces, audit, tasks) if workspaces is not None else None
     return AcpBackend(
         agents,
         AcpBackendSettings(
@@ -62,6 +68,7 @@ def make_acp_backend(
             files=AgentFiles(tools) if tools is not None and settings.files else None,
             terminals=_terminals(config, env, tools, tasks) if tools is not None and settings.terminals else None,
             rules=_rules(config, env, folder, audit, tools),
+            workspaces=hosts.find if hosts is not None else no_workspaces,
         ),
         which=which,
         mint_call=new_call_id,
@@ -69,6 +76,45 @@ def make_acp_backend(
         bridge=_bridge() if settings.client_tools else None,
         storage=_keeping(env) if settings.keep_sessions else None,
     )
+
+
+class _WorkspaceHosts:
+    """Creates what the gateway does for agents in each workspace, when an agent first works there."""
+
+    def __init__(
+        self, config: Config, env: Mapping[str, str], workspaces: WorkspaceRegistry, audit: AuditLog, tasks: Tasks
+    ) -> None:
+        self._config = config
+        self._env = env
+        self._workspaces = workspaces
+        self._audit = audit
+        self._tasks = tasks
+        self._hosts: dict[str, tuple[ServedWorkspace, AgentHost]] = {}
+
+    def find(self, name: str) -> AgentHost | None:
+        workspace = self._workspaces.find(name)
+        if workspace is None:
+            self._hosts.pop(name, None)
+            return None
+        made_for, host = self._hosts.get(name, (None, None))
+        if host is None or made_for is not workspace:
+            # A folder may have been registered again since: the old tools refuse every call.
+            host = self._host(workspace)
+            self._hosts[name] = workspace, host
+        return host
+
+    def _host(self, workspace: ServedWorkspace) -> AgentHost:
+        settings, terminals = self._config.acp, None
+        open_tools = workspace.tools
+        if settings.terminals and workspace.has_tools:
+            environment, interpreter = command_environment(self._config.tools, self._env)
+            terminals = WorkspaceTerminals(open_tools, self._tasks, environment=environment, interpreter=interpreter)
+        return AgentHost(
+            workspace.path,
+            files=WorkspaceAgentFiles(open_tools) if settings.files and workspace.has_tools else None,
+            terminals=terminals,
+            rules=WorkspaceRules(open_tools, self._audit.write_ruling),
+        )
 
 
 def _server(server: McpSettings) -> ToolServer:
@@ -94,10 +140,11 @@ def _rules(
     if tools is not None:
         return AgentRules(tools.policy, audit.write_ruling, tools.workspace)
     rules = (*protecting_rules(folder, env), *config.tools.rules)
+    autonomy: Autonomy = "all" if config.tools.yolo else "ask"
     if not CAN_CONFINE:
-        return AgentRules(Policy(_unlocated, rules=rules, yolo=config.tools.yolo), audit.write_ruling, folder)
+        return AgentRules(Policy(_unlocated, rules=rules, autonomy=autonomy), audit.write_ruling, folder)
     workspace = Workspace(folder)
-    policy = Policy(workspace.locate, rules=rules, yolo=config.tools.yolo)
+    policy = Policy(workspace.locate, rules=rules, autonomy=autonomy)
     return AgentRules(policy, audit.write_ruling, workspace.root)
 
 
@@ -109,9 +156,9 @@ def _unlocated(path: str) -> str:
     raise ToolFailed(f"this system cannot check whether `{path}` is inside the workspace")
 
 
-def _terminals(config: Config, env: Mapping[str, str], tools: GuardedTools, tasks: Tasks | None) -> AgentTerminals:
+def _terminals(config: Config, env: Mapping[str, str], tools: GuardedTools, tasks: Tasks) -> AgentTerminals:
     environment, interpreter = command_environment(config.tools, env)
-    return AgentTerminals(tools, tasks or Tasks(), environment=environment, interpreter=interpreter)
+    return AgentTerminals(tools, tasks, environment=environment, interpreter=interpreter)
 
 
 def _bridge() -> ToolBridge:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from tieline.app.audit import AuditLog, open_audit_log
 from tieline.app.build.acp import tools_for_agents
@@ -23,9 +23,10 @@ from tieline.app.build.responses import build_archives, new_object_id
 from tieline.app.build.startup_text import NEEDS_KEY, StartupText
 from tieline.app.build.status import BackendStatus
 from tieline.app.build.upstreams import upstream_backend
+from tieline.app.build.workspaces import WorkspaceRegistry
 from tieline.app.config import ClientSettings, Config, UpstreamSettings
 from tieline.app.lazy import LazyImport
-from tieline.app.lazy_backend import LazyObject
+from tieline.app.lazy_backend import LazyBackend, LazyObject
 from tieline.core.inbox.inbox import Inbox
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.model_facts import FactTable, ModelDescriptions
@@ -43,8 +44,10 @@ from tieline.frontends.profiles import Profile, Profiles
 from tieline.frontends.relay import Relay
 from tieline.frontends.responses.routes import ResponseArchives, responses_routes
 from tieline.frontends.routes import build_http_app, build_tunnel_app
-from tieline.frontends.status import Hello
+from tieline.frontends.status import Hello, StopFrontend
+from tieline.frontends.workspaces import WorkspacesFrontend
 from tieline.model.ports import Backend, Store
+from tieline.model.scope import Scope
 from tieline.net.client.http import HttpClient, Proxies
 from tieline.net.memory import trim
 from tieline.net.server import socket_owner
@@ -63,6 +66,13 @@ else:
 MIB = 1024 * 1024
 EDITOR_NAME = "cursor"
 """The name of the `[clients]` entry with the options for Cursor's editor."""
+
+
+@runtime_checkable
+class _WorksInWorkspaces(Protocol):
+    """The part of the backend for coding agents that is used here. Importing its class would be too slow."""
+
+    def leave_workspace(self, name: str) -> None: ...
 
 
 class Tunnel(NamedTuple):
@@ -99,6 +109,7 @@ class App:
     """Warnings to print at start-up."""
     tunnel: HttpApp | None = None
     """The application for the listener behind a tunnel, if there is one."""
+    workspaces: WorkspaceRegistry | None = None
 
     @property
     def page(self) -> "Page | None":
@@ -126,11 +137,13 @@ def build(
     *,
     source: Path | None = None,
     tunnel: Tunnel | None = None,
+    stop: Callable[[], None] | None = None,
 ) -> App:
     """Build the program. Raise ConfigError if the configuration cannot be used.
 
     `source` is the configuration file. If `cursor_token` is given, the Cursor backend talks to the simulator. If
-    `tunnel` is given, also build the application for the listener behind the tunnel.
+    `tunnel` is given, also build the application for the listener behind the tunnel. `stop` stops the gateway; if it is
+    None, clients may not do that.
     """
     tasks = Tasks()
     audit = open_audit_log(env)
@@ -140,6 +153,7 @@ def build(
 
     tools, tools_status = build_tools(config.tools, env, audit) if config.tools.enabled else (None, None)
     agent_tools = tools_for_agents(config, env, audit, tools)
+    workspaces = WorkspaceRegistry(config, env, audit, tools)
     conversations = conversation_cache()
     make_upstream = partial(upstream_backend, client=client, new_leg_id=new_leg_id, conversations=conversations)
     backends = build_backends(
@@ -152,6 +166,7 @@ def build(
         agent_tools=agent_tools,
         new_leg_id=new_leg_id,
         cursor_token=cursor_token,
+        workspaces=workspaces,
     )
     if tools_status is not None:
         backends.statuses.append(tools_status)
@@ -161,7 +176,7 @@ def build(
     every_key = named if tunnel is None else (*named, tunnel.key)
     known_secrets = Secrets([*backends.secrets, *own_keys, *(key.value for key in every_key)])
     routes = ModelRoutes(config, backends)
-    gateway = _gateway(config, routes.router, backends, tasks, audit, tools, known_secrets, conversations)
+    gateway = _gateway(config, routes.router, backends, tasks, audit, tools, known_secrets, conversations, workspaces)
 
     guard = _guard(config, own_keys, named)
     page_token = PageToken(secrets.token_urlsafe(24))
@@ -179,7 +194,7 @@ def build(
         routes,
         make_upstream,
         known_secrets,
-        workspace=tools.workspace if tools is not None else None,
+        workspaces,
         is_simulated=cursor_token is not None,
     )
     page = LazyObject(build_page, context) if config.web.enabled else None
@@ -198,6 +213,7 @@ def build(
             page_token,
             rulebook=tools or agent_tools,
             has_file=tools.has_file if tools is not None else None,
+            workspaces=workspaces,
             keep_alive=config.server.keep_alive,
         ),
         guard=guard,
@@ -217,7 +233,10 @@ def build(
         bodies=bodies,
         hello=Hello(guard, startup.text, NEEDS_KEY),
         page=partial(page_routes, page.get) if page is not None else None,
+        workspaces=WorkspacesFrontend(workspaces, page_token),
+        stop=StopFrontend(page_token, stop),
     )
+    workspaces.on_remove(partial(_leave_workspace, asgi, gateway, backends, page))
     return App(
         asgi,
         gateway,
@@ -233,7 +252,22 @@ def build(
         page,
         guard.warnings(),
         None if tunnel is None else _tunnel_app(config, env, tunnel, gateway, relay, bodies),
+        workspaces,
     )
+
+
+async def _leave_workspace(
+    asgi: HttpApp, gateway: Gateway, backends: Backends, page: "LazyObject[Page] | None", name: str
+) -> None:
+    """Stop everything that runs in a workspace, because it has been removed."""
+    asgi.stop_workspace(name)
+    if page is not None and page.made is not None:
+        await page.made.sessions.stop_workspace(name)
+    for backend in backends.by_name.values():
+        made: object = backend.backend.made if isinstance(backend, LazyBackend) else backend
+        if isinstance(made, _WorksInWorkspaces):
+            made.leave_workspace(name)
+    gateway.inbox.withdraw(Scope(workspace=name), "The workspace was removed.")
 
 
 def _tunnel_app(
@@ -260,6 +294,7 @@ def _gateway(
     tools: "GuardedTools | None",
     known_secrets: Secrets,
     conversations: ConversationCache,
+    workspaces: WorkspaceRegistry,
 ) -> Gateway:
     inbox = Inbox(
         mint=partial(secrets.token_hex, 6), clock=time.time, audit=audit.write_entry, timeout=config.inbox.timeout
@@ -280,6 +315,7 @@ def _gateway(
         tasks=tasks,
         inbox=inbox,
         toolbox=tools,
+        workspaces=workspaces,
         clock=time.perf_counter,
         park_for=config.parking.deadline,
         park_at_most=config.parking.limit,

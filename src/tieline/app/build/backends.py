@@ -11,6 +11,7 @@ from tieline.app.build.added_upstreams import AddedUpstream, LoadedUpstreams, lo
 from tieline.app.build.cursor import cursor_backend
 from tieline.app.build.status import BackendStatus
 from tieline.app.build.upstreams import ADDED_KEY, MakeUpstream, added_status, upstream_key
+from tieline.app.build.workspaces import WorkspaceRegistry
 from tieline.app.config import Config, UpstreamSettings
 from tieline.app.config_file import upstream_mistakes
 from tieline.app.lazy import LazyImport
@@ -69,6 +70,7 @@ def build_backends(
     agent_tools: "GuardedTools | None",
     new_leg_id: Callable[[], str],
     cursor_token: str | None = None,
+    workspaces: WorkspaceRegistry | None = None,
 ) -> Backends:
     """Build every backend that the configuration enables. `agent_tools` judges the actions of coding agents.
 
@@ -88,7 +90,7 @@ def build_backends(
     park_for = config.parking.deadline
     if cursor := cursor_backend(config.cursor, env, proxies, new_leg_id, cursor_token, park_for=park_for):
         backends.put("cursor", *cursor)
-    if acp := acp_backend(config, env, new_leg_id, audit=audit, tools=agent_tools, tasks=tasks):
+    if acp := acp_backend(config, env, new_leg_id, audit=audit, tools=agent_tools, tasks=tasks, workspaces=workspaces):
         backends.put("acp", *acp)
     for agent in config.acp.agents.values():
         backends.secrets.extend(secret_values(agent.env))

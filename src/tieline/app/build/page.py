@@ -5,6 +5,7 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 from tieline import __version__
@@ -20,14 +21,14 @@ from tieline.app.config import AcpSettings
 from tieline.app.folders import state_folder
 from tieline.app.lazy_backend import LazyBackend
 from tieline.app.store import open_store
-from tieline.app.workspace_files import WorkspaceFiles
 from tieline.backends.acp.catalogue import find, install_line
 from tieline.core.sessions.sessions import PageSessions, no_examples
 from tieline.model.ports import Backend, Store
 from tieline.tools.guarded_tools import MODES
 from tieline.web.api import PageApi
+from tieline.web.embed import EmbedPage
 from tieline.web.gateway_info import AgentState, BackendState, GatewayInfo
-from tieline.web.static_files import StaticFile, static_files
+from tieline.web.static_files import PAGES, StaticFile, static_files
 from tieline.web.stream import Stream
 from tieline.web.turn_renderer import TurnRenderer
 
@@ -40,6 +41,7 @@ class Page:
     files: Mapping[str, StaticFile]
     sessions: PageSessions
     stream: Stream
+    embed: EmbedPage
     store: Store
     login: CursorLogin | None
     installer: PageInstaller | None
@@ -77,7 +79,16 @@ def build_page(context: PageContext) -> Page:
     installer = PageInstaller(context) if context.config.web.setup and context.config.acp.enabled else None
     facts = _facts(context, login, installer, examples)
     api = PageApi(gateway, sessions, stream, renderings, guard, tasks, facts, token=context.token)
-    return Page(api, static_files(), sessions, stream, store, login, installer)
+    files = static_files()
+    embed = EmbedPage(
+        files[PAGES["/"]],
+        guard,
+        context.token,
+        check=context.workspaces.info,
+        mint=partial(secrets.token_urlsafe, 24),
+        clock=time.monotonic,
+    )
+    return Page(api, files, sessions, stream, embed, store, login, installer)
 
 
 def _facts(
@@ -90,13 +101,10 @@ def _facts(
         backends=lambda: [_shown(status) for status in context.backends.statuses if status.name != TOOLS],
         agents=lambda: _agents(config.acp, context.env),
         is_agent=lambda name: name in backends and backends[name].is_agent,
-        modes=lambda model: _modes(model, context),
-        ideas=lambda model: ideas(model, context),
+        modes=lambda model, has_tools: _modes(model, context, has_tools),
+        ideas=lambda model, has_tools: ideas(model, context, has_tools),
         default_model=config.default_model,
-        has_tools=context.workspace is not None,
-        workspace=context.workspace,
-        yolo=config.tools.yolo,
-        files=WorkspaceFiles(context.workspace) if context.workspace is not None else None,
+        workspaces=context.workspaces,
         login=login,
         examples=EXAMPLES if examples is not None else (),
         example_folder=str(examples.folder) if examples is not None else None,
@@ -110,14 +118,14 @@ def _shown(status: BackendStatus) -> BackendState:
     return BackendState(name=status.name, ready=status.is_ready, text=status.text, lack=lack, source=status.source)
 
 
-def _modes(model: str, context: PageContext) -> tuple[str, ...]:
+def _modes(model: str, context: PageContext, has_tools: bool) -> tuple[str, ...]:
     """Return the modes that the user can choose for a model."""
     name, _, own_name = model.partition("/")
     backend = context.backends.by_name.get(name)
     if backend is None or backend.is_agent:
         return _agent_modes(backend, own_name)
     own = CURSOR_MODES if name == "cursor" else None
-    if context.workspace is None:
+    if not has_tools:
         return own or ()
     return tuple(mode for mode in MODES if own is None or mode in own)
 
@@ -141,10 +149,9 @@ DEMO = ("What can you do?", "How do I connect a real model?", "How do I let mode
 SIMULATED = ("Make a plan for a garden", "Ask me about the garden", "What can you do?")
 
 
-def ideas(model: str, context: PageContext) -> tuple[str, ...]:
+def ideas(model: str, context: PageContext, has_tools: bool) -> tuple[str, ...]:
     """Return suggestions for a first message that suit the model and the configured tools."""
     name = model.partition("/")[0]
-    has_tools = context.workspace is not None
     if name == "demo":
         return DEMO_WITH_TOOLS if has_tools else DEMO
     if name == "cursor" and context.is_simulated:

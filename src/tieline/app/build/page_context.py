@@ -7,6 +7,7 @@ from tieline.app.audit import AuditLog
 from tieline.app.build.backends import Backends
 from tieline.app.build.model_routes import ModelRoutes
 from tieline.app.build.upstreams import MakeUpstream
+from tieline.app.build.workspaces import WorkspaceRegistry
 from tieline.app.config import Config
 from tieline.core.legs.gateway import Gateway
 from tieline.core.watch.secrets import Secrets
@@ -33,7 +34,6 @@ class PageContext:
     make_upstream: MakeUpstream
     secrets: Secrets
     """The known secrets, to which the keys of added upstreams are added."""
-    workspace: str | None = None
-    """The workspace of the gateway's own tools, if they are enabled."""
+    workspaces: WorkspaceRegistry
     is_simulated: bool = False
     """Whether the Cursor backend talks to the simulator."""

@@ -51,7 +51,7 @@ def build_tools(settings: ToolSettings, env: Mapping[str, str], audit: AuditLog)
         workspace.locate,
         rules=(*protecting_rules(workspace.root, env), *settings.rules),
         remembered=grants,
-        yolo=settings.yolo,
+        autonomy="all" if settings.yolo else "ask",
     )
     environment, interpreter = command_environment(settings, env)
     toolbox = WorkspaceToolbox(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tieline.backends.acp.catalogue import NAME, AgentSpec
-from tieline.backends.acp.settings import AcpBackendSettings
+from tieline.backends.acp.settings import AcpBackendSettings, AgentHost
 from tieline.model.errors import GatewayError
 from tieline.net.process.program import Process, ProcessError
 from tieline.tasks import Tasks
@@ -53,12 +53,19 @@ class Agent:
     """A running agent process."""
 
     def __init__(
-        self, spec: AgentSpec, process: Process, settings: AcpBackendSettings, tasks: Tasks, on_end: OnEnd, folder: str
+        self,
+        spec: AgentSpec,
+        process: Process,
+        settings: AcpBackendSettings,
+        tasks: Tasks,
+        on_end: OnEnd,
+        folder: str,
+        host: AgentHost,
     ) -> None:
         self.spec = spec
         # File access and terminals are offered only inside the workspace, to which the rules apply.
-        is_inside = f"{folder}/".startswith(f"{settings.cwd.rstrip('/')}/")
-        self.machine = ClientSide(settings.offer if is_inside else ClientOffer())
+        is_inside = f"{folder}/".startswith(f"{host.cwd.rstrip('/')}/")
+        self.machine = ClientSide(host.offer if is_inside else ClientOffer())
         self.about = facts.Initialized(request=0, version=0)
         self.is_over = False
         """Whether the process has ended or is about to end."""
@@ -89,18 +96,21 @@ class Agent:
         tasks: Tasks,
         on_end: OnEnd = lambda _: None,
         folder: str = "",
+        *,
+        host: AgentHost | None = None,
     ) -> "Agent":
         """Start an agent process and initialize the connection. Raise GatewayError if that fails.
 
-        `folder` is the agent's working folder. If it is empty, the configured one is used. `on_end` is called with the
-        agent when the process ends.
+        `folder` is the agent's working folder. If it is empty, the configured one is used. `host` is what the gateway
+        does for the agent, by default that of the default workspace. `on_end` is called with the agent when the process
+        ends.
         """
         folder = folder or spec.cwd or settings.cwd
         try:
             process = await Process.start(command, env=environment(settings, spec), cwd=folder)
         except ProcessError as error:
             raise GatewayError("upstream", f"{spec.title} did not start: {error.message}.", code=ENDED) from error
-        agent = cls(spec, process, settings, tasks, on_end, folder)
+        agent = cls(spec, process, settings, tasks, on_end, folder, host or settings.host(""))
         try:
             await agent._initialize()
         except BaseException:

@@ -44,7 +44,7 @@ class AcpBackend:
         self._bridge = bridge
         self._runtime = AcpRuntime(mint_call=mint_call, mint_leg=mint_leg, tasks=Tasks())
         usual = {spec.id: spec.cwd or settings.cwd for spec in catalogue.values()}
-        places = Workplaces(usual, settings.folders, settings.servers)
+        places = Workplaces(usual, settings.folders, settings.servers, lambda name: settings.host(name).cwd)
         store = (
             SessionStore(storage, places, self._runtime.tasks, limit=settings.sessions) if storage is not None else None
         )
@@ -65,6 +65,10 @@ class AcpBackend:
 
     async def count(self, request: Request) -> int | None:  # noqa: ARG002 - the protocol cannot count tokens
         return None
+
+    def leave_workspace(self, name: str) -> None:
+        """End all turns and processes in a workspace, because it has been removed."""
+        self._opener.leave_workspace(name)
 
     async def aclose(self) -> None:
         await self._opener.aclose()

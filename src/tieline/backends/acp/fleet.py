@@ -86,6 +86,12 @@ class Fleet:
         else:
             self._end_when_idle(agent)
 
+    def leave_workspace(self, name: str) -> None:
+        """End all processes in a workspace, because it has been removed."""
+        for process_key, agent in list(self._current.items()):
+            if process_key.workplace.workspace == name:
+                self._dismiss(agent, "was ended because the workspace was removed")
+
     async def aclose(self) -> None:
         """End all processes and wait until they are gone."""
         starting = list(self._starting.values())
@@ -121,8 +127,11 @@ class Fleet:
             return error
         self._launching += 1
         try:
-            folder = process_key.workplace.folder
-            agent = await Agent.start(spec, command, self._settings, self._tasks, self._on_end, folder)
+            workplace = process_key.workplace
+            host = self._settings.host(workplace.workspace)
+            agent = await Agent.start(
+                spec, command, self._settings, self._tasks, self._on_end, workplace.folder, host=host
+            )
         except GatewayError as error:
             return error
         finally:

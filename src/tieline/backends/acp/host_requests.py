@@ -5,7 +5,7 @@ from typing import Any
 
 from tieline.backends.acp.agent import Agent
 from tieline.backends.acp.host_services import HostFiles, HostTerminals, TerminalCommand
-from tieline.backends.acp.settings import AcpBackendSettings
+from tieline.backends.acp.settings import AgentHost
 from tieline.model.errors import GatewayError
 from tieline.model.ports import Host
 from tieline.tasks import Tasks
@@ -21,7 +21,7 @@ class HostRequests:
     def __init__(
         self,
         agent: Agent,
-        settings: AcpBackendSettings,
+        host: AgentHost,
         tasks: Tasks,
         owned: set[str],
         shown: Callable[[str, str], None],
@@ -32,8 +32,8 @@ class HostRequests:
         command to end, or releases the terminal.
         """
         self._agent = agent
-        self._files = settings.files
-        self._terminals = settings.terminals
+        self._files = host.files
+        self._terminals = host.terminals
         self._tasks = tasks
         self._owned = owned
         self._shown = shown

@@ -56,6 +56,7 @@ class StoredAgentSession(Value):
     histories: tuple[StoredHistory, ...] = msgspec.field(name="pasts")
     servers: tuple[str, ...] = ()
     """The names of the session's MCP servers."""
+    workspace: str = ""
 
 
 _read = msgspec.json.Decoder(StoredAgentSession).decode
@@ -170,6 +171,7 @@ class SessionStore:
             agent=session.spec_id,
             session=session.name,
             folder=session.process_key.workplace.folder,
+            workspace=session.process_key.workplace.workspace,
             servers=session.process_key.workplace.servers,
             used=self._clock(),
             system=tuple(sorted(session.kind.system)),
@@ -182,7 +184,7 @@ class SessionStore:
 
 
 def _place(stored: StoredAgentSession) -> Workplace:
-    return Workplace(folder=stored.folder, servers=stored.servers)
+    return Workplace(folder=stored.folder, servers=stored.servers, workspace=stored.workspace)
 
 
 def _document(stored: StoredAgentSession) -> bytes | None:

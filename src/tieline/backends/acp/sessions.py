@@ -23,6 +23,7 @@ from tieline.backends.acp.fingerprint import (
 )
 from tieline.backends.acp.fleet import ProcessKey
 from tieline.backends.acp.session_options import RequestedOptions, SessionOptions
+from tieline.backends.acp.settings import AgentHost
 from tieline.backends.acp.tool_bridge import ToolEndpoint
 from tieline.backends.acp.workplace import Workplace
 from tieline.model.errors import GatewayError
@@ -78,6 +79,8 @@ class AgentSession:
         self.turn: ActiveTurn | None = None
         self.terminals: set[str] = set()
         """The names of the terminals that the gateway runs for the session."""
+        self.host: AgentHost | None = None
+        """What the gateway does for the session, since its latest turn began. It runs the terminals."""
         self._lock = asyncio.Lock()
 
     @property

@@ -6,13 +6,41 @@ from dataclasses import dataclass, field
 from tieline.backends.acp.host_services import HostFiles, HostTerminals
 from tieline.backends.acp.rules import ActionRules
 from tieline.backends.acp.workplace import ToolServer
+from tieline.model.errors import GatewayError
 from tieline.net.process.program import StopTimeouts
 from tieline.tasks import Tasks
 from tieline.wire.acp.client_side import ClientOffer
 
 INPUT = "input"
 """The name of the argument in which agents pass raw text to a tool that does not take JSON arguments."""
+MAX_NAME = 100
 PATIENCE = StopTimeouts(eof=2, term=2, kill=3)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentHost:
+    """What the gateway does for agents in one workspace, whose absolute path is `cwd`."""
+
+    cwd: str
+    files: HostFiles | None = None
+    terminals: HostTerminals | None = None
+    rules: ActionRules | None = None
+    """Decides about permission requests before the user is asked."""
+
+    @property
+    def offer(self) -> ClientOffer:
+        """The client capabilities that the gateway announces to agents."""
+        has_files = self.files is not None
+        return ClientOffer(read_files=has_files, write_files=has_files, terminals=self.terminals is not None)
+
+
+FindHost = Callable[[str], AgentHost | None]
+"""Returns what the gateway does for agents in the workspace with this name; None if there is no such workspace."""
+
+
+def no_workspaces(_: str) -> AgentHost | None:
+    """Return None: there are no named workspaces."""
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +79,8 @@ class AcpBackendSettings:
     terminals: HostTerminals | None = None
     rules: ActionRules | None = None
     """Decides about permission requests before the user is asked."""
+    workspaces: FindHost = no_workspaces
+    """Finds the named workspaces. `cwd`, `files`, `terminals` and `rules` are those of the default workspace."""
     folders: Mapping[str, str] = field(default_factory=dict)
     """Absolute paths of additional folders that a conversation can select, by name."""
     servers: Mapping[str, ToolServer] = field(default_factory=dict)
@@ -58,11 +88,15 @@ class AcpBackendSettings:
     offers_tools: bool = True
     """Whether agents may call the clients' tools."""
 
-    @property
-    def offer(self) -> ClientOffer:
-        """The client capabilities that the gateway announces to agents."""
-        has_files = self.files is not None
-        return ClientOffer(read_files=has_files, write_files=has_files, terminals=self.terminals is not None)
+    def host(self, workspace: str) -> AgentHost:
+        """Return what the gateway does for agents in a workspace. Raise GatewayError if there is no such workspace."""
+        if not workspace:
+            return AgentHost(self.cwd, self.files, self.terminals, self.rules)
+        found = self.workspaces(workspace)
+        if found is None:
+            message = f"There is no workspace `{workspace[:MAX_NAME]}`: it was removed, or has not been opened yet."
+            raise GatewayError("not_found", message, param="workspace")
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from tieline.backends.acp.inbox_items import PlanDraft
 from tieline.backends.acp.interview import Interview, InterviewOutcome
 from tieline.backends.acp.leg_queue import LegQueue
 from tieline.backends.acp.sessions import AgentSession
-from tieline.backends.acp.settings import AcpBackendSettings, AcpRuntime
+from tieline.backends.acp.settings import AcpBackendSettings, AcpRuntime, AgentHost
 from tieline.backends.acp.timers import Timers
 from tieline.backends.acp.turn_inbox import TurnInbox
 from tieline.backends.acp.turn_state import LEG_OPEN, OVER, PARKED, TRANSITIONS, TurnEvent, TurnState
@@ -56,6 +56,7 @@ class TurnContext:
     settings: AcpBackendSettings
     runtime: AcpRuntime
     give_back: Callable[[Agent], None]
+    host: AgentHost
 
 
 class AgentTurn:
@@ -82,11 +83,11 @@ class AgentTurn:
             tasks,
             self.queue.note,
             self._followups.feedback,
-            context.settings.rules,
-            folder if folder != context.settings.cwd else "",
+            context.host.rules,
+            folder if folder != context.host.cwd else "",
         )
         self._host_requests = HostRequests(
-            self._agent, context.settings, tasks, context.session.terminals, self._translator.shown
+            self._agent, context.host, tasks, context.session.terminals, self._translator.shown
         )
         self._calls = ClientCalls(self.queue, context.runtime.mint_call)
         self._interview = Interview()

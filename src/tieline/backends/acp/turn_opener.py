@@ -112,6 +112,15 @@ class TurnOpener:
             return await self._begin_new(_session(opening), opening)
         return await self._begin_held(session, opening)
 
+    def leave_workspace(self, name: str) -> None:
+        """End all turns and processes in a workspace, because it has been removed."""
+        for session in self.sessions:
+            if session.process_key.workplace.workspace == name:
+                if session.turn is not None:
+                    session.turn.cancel()
+                self._release_terminals(session)
+        self.fleet.leave_workspace(name)
+
     async def aclose(self) -> None:
         """End all agent processes and close all sessions. Stored sessions remain stored."""
         await self.fleet.aclose()
@@ -181,7 +190,8 @@ class TurnOpener:
         return turn
 
     async def _prepared(self, session: AgentSession, agent: Agent, opening: _TurnRequest) -> AgentTurn:
-        context = TurnContext(session, agent, self._settings, self._runtime, self.fleet.give_back)
+        host = session.host = self._settings.host(opening.workplace.workspace)
+        context = TurnContext(session, agent, self._settings, self._runtime, self.fleet.give_back, host)
         turn = AgentTurn(context, opening.host, opening.fingerprint, opening.tools)
         is_known = await self._opened(session, agent, opening.tools, turn)
         await self._set(opening.requested, session, agent)
@@ -329,7 +339,7 @@ class TurnOpener:
                 self._release_terminals(session)
 
     def _release_terminals(self, session: AgentSession) -> None:
-        terminals = self._settings.terminals
+        terminals = session.host.terminals if session.host is not None else None
         if terminals is None or not session.terminals:
             return
         owned, session.terminals = set(session.terminals), set()

@@ -4,7 +4,7 @@ A request selects them with the headers `x-tieline-folder` and `x-tieline-mcp` o
 `tieline_mcp`). It cannot name a path or a program.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -32,15 +32,27 @@ class Workplace(Value):
 
     folder: str
     servers: tuple[str, ...] = ()
+    workspace: str = ""
+    """The name of the workspace, whose rules apply; empty for the default workspace."""
 
 
 class Workplaces:
-    """The configured folders and MCP servers. `usual` holds the default folder of each agent."""
+    """The configured folders and MCP servers. `usual` holds the default folder of each agent.
 
-    def __init__(self, usual: Mapping[str, str], folders: Mapping[str, str], servers: Mapping[str, ToolServer]) -> None:
+    `path_of` returns the path of a named workspace, and raises GatewayError if there is no such workspace.
+    """
+
+    def __init__(
+        self,
+        usual: Mapping[str, str],
+        folders: Mapping[str, str],
+        servers: Mapping[str, ToolServer],
+        path_of: Callable[[str], str],
+    ) -> None:
         self._usual = usual
         self._folders = folders
         self._servers = servers
+        self._path_of = path_of
 
     def of(self, request: Request, agent: str) -> Workplace:
         """Return the workplace that a request selects. Raise BadRequest for a name that is not configured."""
@@ -50,13 +62,18 @@ class Workplaces:
                 raise _unknown("MCP server", name, self._servers, SERVERS, "acp.mcp")
         if folder is not None and folder not in self._folders:
             raise _unknown("folder", folder, self._folders, FOLDER, "acp.folders")
-        path = self._usual[agent] if folder is None else self._folders[folder]
-        return Workplace(folder=path, servers=tuple(sorted(set(servers))))
+        usual = self._path_of(request.workspace) if request.workspace else self._usual[agent]
+        path = usual if folder is None else self._folders[folder]
+        return Workplace(folder=path, servers=tuple(sorted(set(servers))), workspace=request.workspace)
 
     def has(self, workplace: Workplace, agent: str) -> bool:
-        """Return whether the folder and the MCP servers of a workplace of `agent` are still configured."""
+        """Return whether the folder and the MCP servers of a workplace of `agent` are still configured.
+
+        The folder of a workspace may be registered later.
+        """
         folders = (self._usual.get(agent), *self._folders.values())
-        return workplace.folder in folders and all(name in self._servers for name in workplace.servers)
+        is_known = bool(workplace.workspace) or workplace.folder in folders
+        return is_known and all(name in self._servers for name in workplace.servers)
 
     def servers(self, workplace: Workplace, abilities: facts.Abilities, title: str) -> list[McpServer]:
         """Return the MCP servers of a workplace in the form in which they are sent to an agent.

@@ -1,14 +1,16 @@
 """The inbox: holds items that wait for a person's answer, and checks whether an answer fits its item.
 
 An item waits until it is answered, its leg ends, or it times out. An item that times out is answered with a rejection
-that states the cause. A *watcher* is a program that shows the items to a person, such as the web page. The timeout runs
-only while the inbox has no watcher, and restarts when the last watcher leaves. `MAX_WAIT` limits the wait in every
-case, so no leg hangs forever. Every item and every answer is written to the audit log.
+that states the cause. A *watcher* is a program that shows the items of a scope to a person, such as the web page. The
+timeout of an item runs only while no watcher's scope covers the item, and restarts when the last such watcher leaves.
+`MAX_WAIT` limits the wait in every case, so no leg hangs forever. Every item and every answer is written to the audit
+log.
 """
 
 import asyncio
 import logging
 import sys
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal
@@ -33,12 +35,13 @@ from tieline.model.inbox import (
     QuestionAnswer,
     ReviewAnswer,
 )
+from tieline.model.scope import EVERYTHING, Scope
 
 log = logging.getLogger("tieline")
 
 TIMEOUT = 120.0
 MAX_WAIT = 24 * 3600.0
-"""Maximum number of seconds that an item waits. This limit applies even while the inbox is watched."""
+"""Maximum number of seconds that an item waits. This limit applies even while an item is watched."""
 MAX_WAITING = 256
 MAX_TOTAL_SIZE = 32 << 20
 """Maximum total size of the waiting items, in characters. All of them are sent to all watchers after every change."""
@@ -56,7 +59,7 @@ class PendingItem(Value):
     content: InboxItem = msgspec.field(name="ask")
     since: float
     until: float | None = None
-    """The time at which the item times out; None while the inbox is watched."""
+    """The time at which the item times out; None while the item is watched."""
 
 
 class AuditEntry(Value):
@@ -96,12 +99,16 @@ class Inbox:
         self._listeners: list[Listener] = []
         self._changed = asyncio.Event()
         self._version = 0
-        self._watchers = 0
+        self._watchers: Counter[Scope] = Counter()
 
     @property
     def items(self) -> tuple[PendingItem, ...]:
         """The items that are waiting now."""
         return tuple(self._items.values())
+
+    def items_in(self, scope: Scope) -> tuple[PendingItem, ...]:
+        """Return the items of a scope that are waiting now."""
+        return tuple(item for item in self._items.values() if _is_in(item.origin, scope))
 
     @property
     def version(self) -> int:
@@ -110,8 +117,12 @@ class Inbox:
 
     @property
     def is_watched(self) -> bool:
-        """Whether the inbox has at least one watcher."""
-        return self._watchers > 0
+        """Whether the inbox has at least one watcher, of any scope."""
+        return bool(self._watchers)
+
+    def is_watched_for(self, origin: Origin) -> bool:
+        """Return whether a watcher sees the items of this origin."""
+        return any(_is_in(origin, scope) for scope in self._watchers)
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` with every answer to an item, including the default answer after a timeout."""
@@ -122,17 +133,17 @@ class Inbox:
         return InboxHuman(self, origin)
 
     @asynccontextmanager
-    async def watched(self) -> AsyncGenerator[None, None]:
-        """Watch the inbox. It counts as watched until the context is left."""
-        self._watchers += 1
-        if self._watchers == 1:
-            self._restart_timers()
+    async def watched(self, scope: Scope = EVERYTHING) -> AsyncGenerator[None, None]:
+        """Watch the items of a scope. They count as watched until the context is left."""
+        self._watchers[scope] += 1
+        self._restart_timers()
         try:
             yield
         finally:
-            self._watchers -= 1
-            if self._watchers == 0:
-                self._restart_timers()
+            self._watchers[scope] -= 1
+            if not self._watchers[scope]:
+                del self._watchers[scope]
+            self._restart_timers()
 
     async def change(self, seen: int) -> int:
         """Wait until `version` differs from `seen`, and return the new version."""
@@ -140,16 +151,26 @@ class Inbox:
             await self._changed.wait()
         return self._version
 
-    def decide(self, item_id: str, answer: Answer, by: str = "") -> None:
-        """Answer an item. Raise GatewayError if the item is no longer waiting or if the answer does not fit it."""
+    def decide(self, item_id: str, answer: Answer, by: str = "", scope: Scope = EVERYTHING) -> None:
+        """Answer an item of a scope.
+
+        Raise GatewayError if no such item is waiting in the scope or if the answer does not fit it.
+        """
         item = self._items.get(item_id)
-        if item is None or self._answers[item_id].done():
+        if item is None or self._answers[item_id].done() or not _is_in(item.origin, scope):
             shown = item_id if len(item_id) <= MAX_SHOWN else f"{item_id[:MAX_SHOWN]}…"
             raise GatewayError("not_found", f"No item `{shown}` is waiting: it was answered already, or it timed out.")
         answer = _as_review(item.content, answer)
         check_answer(item.content, answer)
         self._answers[item_id].set_result((answer, by))
         self._remove(item_id)
+
+    def withdraw(self, scope: Scope, reason: str) -> None:
+        """Reject all items of a scope, for this reason."""
+        for item in self.items_in(scope):
+            if not self._answers[item.id].done():
+                self._answers[item.id].set_result((default_answer(item.content, reason), "gateway"))
+            self._remove(item.id)
 
     async def ask(self, origin: Origin, item: InboxItem) -> Answer:
         """Add an item and wait for its answer. Return a rejection if the item times out."""
@@ -177,7 +198,7 @@ class Inbox:
         finally:
             self._remove(item_id)
         if given is None:
-            waited = self._max_wait if self.is_watched else self._timeout
+            waited = self._max_wait if self.is_watched_for(origin) else self._timeout
             return self._reject(origin, item_id, item, "expired", f"Nobody answered within {waited:g} seconds.")
         answer, by = given
         self._log("decided", item_id, origin, answer=answer, by=by)
@@ -188,17 +209,23 @@ class Inbox:
         return max(MAX_WAIT, self._timeout)
 
     def _restart_timers(self) -> None:
-        """Restart the timers of all items, because the first watcher has arrived or the last one has left."""
-        for item_id in self._items:
+        """Restart the timers of the items that are now watched, or no longer."""
+        changed = [
+            item_id
+            for item_id, item in self._items.items()
+            if (item.until is None) is not self.is_watched_for(item.origin)
+        ]
+        for item_id in changed:
             self._restart_timer(item_id)
-        if self._items:
+        if changed:
             self._notify()
 
     def _restart_timer(self, item_id: str) -> None:
         pending, now = self._items[item_id], self._clock()
         latest = pending.since + self._max_wait
-        end = latest if self.is_watched else min(now + self._timeout, latest)
-        self._items[item_id] = replace(pending, until=None if self.is_watched else end)
+        is_watched = self.is_watched_for(pending.origin)
+        end = latest if is_watched else min(now + self._timeout, latest)
+        self._items[item_id] = replace(pending, until=None if is_watched else end)
         if item_id in self._timers:
             self._timers[item_id].cancel()
         # The timer itself ends the wait, so an answer is either accepted before the timeout or refused after it.
@@ -251,7 +278,7 @@ class InboxHuman(msgspec.Struct, eq=False):
 
     @property
     def is_present(self) -> bool:
-        return self._inbox.is_watched
+        return self._inbox.is_watched_for(self._origin)
 
     @property
     def _origin(self) -> Origin:
@@ -270,6 +297,10 @@ class InboxHuman(msgspec.Struct, eq=False):
     async def fill(self, question: Question) -> QuestionAnswer:
         answer = await self._inbox.ask(self._origin, question)
         return answer if isinstance(answer, QuestionAnswer) else QuestionAnswer(action="cancel")
+
+
+def _is_in(origin: Origin, scope: Scope) -> bool:
+    return scope.covers(origin.owner, origin.workspace)
 
 
 def _size(item: InboxItem) -> int:

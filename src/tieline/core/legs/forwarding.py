@@ -14,6 +14,7 @@ from tieline.model.errors import BadRequest, GatewayError
 from tieline.model.events import Failed, Finished, StopReason
 from tieline.model.ports import ForwardedAnswer, ForwardingBackend
 from tieline.model.request import Request
+from tieline.model.scope import NOWHERE, Place
 
 log = logging.getLogger("tieline")
 
@@ -31,6 +32,8 @@ class ForwardedRequest(Value):
     user_agent: str = ""
     access: ModelAccess | None = None
     """The models that the client may use; None if there is no limit."""
+    place: Place = NOWHERE
+    """The owner and the workspace of the request."""
 
 
 class ForwardedLeg:
@@ -52,7 +55,7 @@ class ForwardedLeg:
         ledger.metrics.open_legs += 1
         recorded = Request(model=request.model[:MAX_MODEL_NAME], messages=())
         user_agent = hide_likely(ledger.secrets.hide(request.user_agent))
-        self._record = ledger.records.begin(recorded, request.endpoint, user_agent)
+        self._record = ledger.records.begin(recorded, request.endpoint, user_agent, request.place)
         self._record.title = f"{request.endpoint}, {request.size} bytes"
 
     async def open(self) -> ForwardedAnswer:

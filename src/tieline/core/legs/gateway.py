@@ -36,6 +36,7 @@ from tieline.model.errors import GatewayError
 from tieline.model.events import Note, left_out
 from tieline.model.ports import Backend, Host, Run, Toolbox, speaks
 from tieline.model.request import Request
+from tieline.model.workspaces import Workspaces
 from tieline.tasks import Tasks, step_aside
 
 log = logging.getLogger("tieline")
@@ -79,6 +80,7 @@ class Gateway:
         tasks: Tasks,
         inbox: Inbox,
         toolbox: Toolbox | None = None,
+        workspaces: Workspaces | None = None,
         clock: Callable[[], float],
         park_for: float = DEADLINE,
         park_at_most: int = CAPACITY,
@@ -94,6 +96,7 @@ class Gateway:
         self.metrics = Metrics(self.bus.records, self.conversations)
         self.inbox = inbox
         self._toolbox = toolbox
+        self._workspaces = workspaces
         self._router = router
         self._repairs = repairs or {}
         self._secrets = secrets or Secrets()
@@ -115,7 +118,7 @@ class Gateway:
                 request = self.named(request)
         entry = LedgerEntry(request, client, self._ledger)
         try:
-            prepared = self._prepare(request, entry, *await self._route(request, client.access))
+            prepared = self._prepare(request, entry, *await self._route(request, client.access, client.workspace))
             if client.request_size > LARGE_REQUEST:
                 await step_aside()
             return WatchedLeg(entry, await self._open_run(prepared, entry))
@@ -160,13 +163,15 @@ class Gateway:
             return route
         return await self.models.route(name, access)
 
-    async def _route(self, request: Request, access: ModelAccess | None) -> tuple[ModelRoute, str | None]:
+    async def _route(
+        self, request: Request, access: ModelAccess | None, workspace: str = ""
+    ) -> tuple[ModelRoute, str | None]:
         """Return the route and the mode of a request.
 
         `?mode=` in the model name sets the mode. If the backend parses such options itself, `?mode=` stays in the
         name.
         """
-        if self._toolbox is not None and "?mode=" in request.model:
+        if "?mode=" in request.model and (self._toolbox is not None or workspace):
             name, _, mode = request.model.partition("?mode=")
             route = await self._find(name, access)
             if not route.backend.reads_options:
@@ -192,7 +197,8 @@ class Gateway:
             messages = self._thinking.restore(backend.name, messages)
         # Drop a source that the backend cannot use, because a parked run would keep it in memory for a long time.
         source = request.source if speaks(backend, request.protocol) else None
-        request = replace(request, model=model, messages=messages, mode=mode, source=source)
+        workspace = entry.client.workspace
+        request = replace(request, model=model, messages=messages, mode=mode, source=source, workspace=workspace)
         return _Prepared(backend, request, limits, repairs)
 
     async def _open_run(self, prepared: _Prepared, entry: LedgerEntry) -> OpenRun:
@@ -205,6 +211,8 @@ class Gateway:
             run = await self._start(backend, request, host)
             return OpenRun(run, limits, repairs, ActivityRenderer(client.activity))
         toolbox = client.toolbox or self._toolbox
+        if client.workspace and client.toolbox is None and client.gets_tools and self._workspaces is not None:
+            toolbox = await self._workspaces.toolbox(client.workspace)
         if toolbox is not None and client.gets_tools and not request.tools and not _is_background(entry):
             tools = toolbox.open(_mode_of_tools(request, backend))
             started = await self._start(backend, with_gateway_tools(request, tools), host)

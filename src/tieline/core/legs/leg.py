@@ -38,6 +38,7 @@ from tieline.model.events import (
 from tieline.model.inbox import Origin
 from tieline.model.ports import Leg, Run, Toolbox, notes_of
 from tieline.model.request import Request
+from tieline.model.scope import Place
 
 log = logging.getLogger("tieline")
 
@@ -69,6 +70,10 @@ class LegClient(msgspec.Struct, frozen=True):
     """The models that the client may use; None if there is no limit."""
     toolbox: Toolbox | None = None
     """Tools that replace the gateway's own tools for this client; None to use the gateway's own."""
+    owner: str = ""
+    """The name of the client's key; see `model.scope`."""
+    workspace: str = ""
+    """The name of the workspace to which the request belongs; empty for the default workspace."""
 
 
 class Ledger(msgspec.Struct, frozen=True):
@@ -95,7 +100,8 @@ class LedgerEntry:
         self.client = client
         self._ledger = ledger
         self.began = ledger.clock()
-        self.record = ledger.records.begin(self.request, client.frontend, client.user_agent)
+        place = Place(client.owner, client.workspace)
+        self.record = ledger.records.begin(self.request, client.frontend, client.user_agent, place)
         self.backend = ""
         self.model = ""
         """The upstream's name for the model."""
@@ -140,6 +146,8 @@ class LedgerEntry:
             client=self.record.client,
             title=title_of(self.request),
             session=self.request.session or "",
+            owner=self.client.owner,
+            workspace=self.client.workspace,
         )
 
     def answered(self, elapsed: float) -> None:

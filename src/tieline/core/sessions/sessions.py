@@ -26,6 +26,7 @@ from tieline.model.events import Activity, Finished, Status, StopReason
 from tieline.model.inbox import Answer, InboxItem, Origin, PlanReview, ReviewAnswer
 from tieline.model.ports import Store, Toolbox
 from tieline.model.request import Effort, Reasoning, Request
+from tieline.model.scope import EVERYTHING, NOWHERE, Place, Scope
 from tieline.model.session import SessionUsage, Summary, Turn
 from tieline.tasks import Tasks
 
@@ -139,13 +140,27 @@ class PageSessions:
         """Cache of the messages of idle sessions, by session id."""
         gateway.inbox.listen(self._on_answer)
 
-    async def summaries(self) -> list[Summary]:
-        """Return the summaries of all sessions, the most recently updated first."""
+    async def summaries(self, scope: Scope = EVERYTHING) -> list[Summary]:
+        """Return the summaries of the sessions of a scope, the most recently updated first."""
         await self._load()
-        return sorted((one.summary for one in self._sessions.values()), key=lambda one: one.updated, reverse=True)
+        found = (one.summary for one in self._sessions.values() if scope.covers(*one.summary.place))
+        return sorted(found, key=lambda one: one.updated, reverse=True)
+
+    async def summary(self, session_id: str, scope: Scope = EVERYTHING) -> Summary:
+        """Return the summary of a session. Raise GatewayError if the scope has no such session."""
+        found = (await self._find(session_id)).summary
+        if not scope.covers(*found.place):
+            raise _no_such_session()
+        return found
 
     async def create(
-        self, model: str, mode: str | None = None, effort: Effort | None = None, *, example: bool = False
+        self,
+        model: str,
+        mode: str | None = None,
+        effort: Effort | None = None,
+        *,
+        example: bool = False,
+        place: Place = NOWHERE,
     ) -> Summary:
         """Create an empty session. An `example` has tools of its own, in a folder with sample files."""
         await self._load()
@@ -162,6 +177,8 @@ class PageSessions:
             created=now,
             updated=now,
             example=example,
+            owner=place.owner,
+            workspace=place.workspace,
         )
         session = self._sessions[summary.id] = _LiveSession(StoredSession(summary=summary))
         self._trees.put(session.id, MessageTree())
@@ -186,7 +203,7 @@ class PageSessions:
         await self._stop(session)
         self._sessions.pop(session_id, None)
         self._trees.pop(session_id)
-        self._bus.publish(SessionDeleted(session_id))
+        self._bus.publish(SessionDeleted(session_id, session.summary.place))
         await self._store.remove(SHELF, session_id)
         await self._store.remove(_turns_shelf(session_id))
 
@@ -249,6 +266,11 @@ class PageSessions:
         """Stop generating the current message, if there is one."""
         await self._stop(await self._find(session_id))
 
+    async def stop_workspace(self, workspace: str) -> None:
+        """Stop generating messages in all sessions of a workspace."""
+        there = [session for session in self._sessions.values() if session.summary.workspace == workspace]
+        await asyncio.gather(*(self._stop(session) for session in there))
+
     async def aclose(self) -> None:
         """Stop generating messages in all sessions, and store the parts that have been received."""
         await asyncio.gather(*(self._stop(session, RESTARTED) for session in list(self._sessions.values())))
@@ -281,7 +303,7 @@ class PageSessions:
         )
         session.task = self._tasks.start(self._generate(session, draft, request, user if is_new else None), "session")
         if is_new:
-            self._bus.publish(TurnCompleted(session.id, user))
+            self._bus.publish(TurnCompleted(session.id, user, summary.place))
         self._bus.publish(SessionChanged(session.summary))
         return SentMessage(user=user, assistant=draft.id)
 
@@ -295,13 +317,23 @@ class PageSessions:
             await self._save(session)
             saved = self._clock()
             toolbox = await self._examples(request.model) if session.summary.example else None
-            client = LegClient(FRONTEND, CLIENT, "events", gets_tools=True, sends_background=False, toolbox=toolbox)
+            place = session.summary.place
+            client = LegClient(
+                FRONTEND,
+                CLIENT,
+                "events",
+                gets_tools=True,
+                sends_background=False,
+                toolbox=toolbox,
+                owner=place.owner,
+                workspace=place.workspace,
+            )
             leg = await self._gateway.open(request, client)
             async for batch in leg:
                 now = self._clock()
                 draft.rounds = leg.rounds
                 draft.add(batch, now)
-                self._bus.publish(MessageEvents(session.id, draft.id, batch))
+                self._bus.publish(MessageEvents(session.id, draft.id, batch, place))
                 if now - saved >= SAVE_EVERY:
                     saved = now
                     await self._save_turn(session, draft.turn())
@@ -338,7 +370,7 @@ class PageSessions:
         session.update(
             running=False, updated=self._clock(), usage=self._total_usage(session.summary, turn, draft.context)
         )
-        self._bus.publish(TurnCompleted(session.id, turn))
+        self._bus.publish(TurnCompleted(session.id, turn, session.summary.place))
         self._bus.publish(SessionChanged(session.summary))
         await self._save_turn(session, turn)
         await self._save(session)
@@ -380,7 +412,7 @@ class PageSessions:
             id=f"plan:{self._mint()}", kind="plan", title=item.title, status=status, output=decision, plan=item.plan
         )
         session.draft.add([activity], self._clock())
-        self._bus.publish(MessageEvents(session.id, session.draft.id, [activity]))
+        self._bus.publish(MessageEvents(session.id, session.draft.id, [activity], session.summary.place))
 
     # ── Storage ──────────────────────────────────────────────────────────────────────────────────
 
@@ -410,7 +442,7 @@ class PageSessions:
         await self._load()
         session = self._sessions.get(session_id)
         if session is None:
-            raise GatewayError("not_found", "There is no such session; it may have been deleted.")
+            raise _no_such_session()
         return session
 
     async def _tree(self, session: _LiveSession) -> MessageTree:
@@ -430,6 +462,10 @@ class PageSessions:
         if session.draft is None and session.tree is not None:
             self._trees.put(session.id, session.tree)
             session.tree = None
+
+
+def _no_such_session() -> GatewayError:
+    return GatewayError("not_found", "There is no such session; it may have been deleted.")
 
 
 def _decision(reviewed: ReviewAnswer) -> str:

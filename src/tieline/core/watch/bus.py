@@ -17,6 +17,7 @@ from tieline.core.watch.secrets import Secrets, hide_likely
 from tieline.core.watch.truncate import Budget
 from tieline.model.errors import GatewayError
 from tieline.model.events import Batch, Failed
+from tieline.model.scope import EVERYTHING, NOWHERE, Place, Scope
 from tieline.model.session import Summary, Turn
 
 PAGE_SIZE = 100
@@ -34,6 +35,7 @@ class MessageEvents(NamedTuple):
     session: str
     message: str
     events: Batch
+    place: Place = NOWHERE
 
 
 class TurnCompleted(NamedTuple):
@@ -41,6 +43,7 @@ class TurnCompleted(NamedTuple):
 
     session: str
     turn: Turn
+    place: Place = NOWHERE
 
 
 class SessionChanged(NamedTuple):
@@ -53,6 +56,7 @@ class SessionDeleted(NamedTuple):
     """A session was deleted."""
 
     session: str
+    place: Place = NOWHERE
 
 
 class ModelsChanged(NamedTuple):
@@ -102,8 +106,8 @@ class Bus:
 
     # ── Legs ─────────────────────────────────────────────────────────────────────────────────────
 
-    def legs(self, before: str | None = None, query: str = "") -> list[LegSummary]:
-        """Return the newest legs (at most PAGE_SIZE) whose summaries contain all words of the query.
+    def legs(self, before: str | None = None, query: str = "", scope: Scope = EVERYTHING) -> list[LegSummary]:
+        """Return the newest legs (at most PAGE_SIZE) in a scope whose summaries contain all words of the query.
 
         If `before` is given, return only legs that are older than the leg with this id.
         """
@@ -111,7 +115,7 @@ class Bus:
         limit = int(before) if before is not None and before.isdecimal() else None
         found: list[LegSummary] = []
         for record in reversed(self.records.kept):
-            if limit is not None and record.number >= limit:
+            if (limit is not None and record.number >= limit) or not scope.covers(*record.place):
                 continue
             summary = self.summary(record)
             if all(word in _searchable_text(summary) for word in words):
@@ -120,10 +124,10 @@ class Bus:
                     break
         return found
 
-    def detail(self, leg_id: str) -> LegDetail:
-        """Return everything that is recorded about a leg. Raise GatewayError if there is no such record."""
+    def detail(self, leg_id: str, scope: Scope = EVERYTHING) -> LegDetail:
+        """Return everything that is recorded about a leg. Raise GatewayError if the scope has no such record."""
         record = next((record for record in self.records.kept if record.id == leg_id), None)
-        if record is None:
+        if record is None or not scope.covers(*record.place):
             raise GatewayError("not_found", "This leg is no longer recorded; only the most recent legs are.")
         return LegDetail(
             leg=self.summary(record),
@@ -154,6 +158,8 @@ class Bus:
             repairs=record.repairs,
             resumed=record.is_resumed,
             request_id=record.request_id or record.upstream_id() or None,
+            owner=record.place.owner,
+            workspace=record.place.workspace,
         )
 
     def hide(self, text: str) -> str:

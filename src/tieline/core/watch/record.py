@@ -28,6 +28,7 @@ from tieline.model.events import (
     Usage,
 )
 from tieline.model.request import Request
+from tieline.model.scope import NOWHERE, Place
 
 MAX_LEGS = 500
 MAX_TOTAL_SIZE = 12 * 1024 * 1024
@@ -74,6 +75,8 @@ class LegSummary(Value, omit_defaults=False):
     resumed: bool = False
     request_id: str | None = None
     """The request id sent to the client: the upstream's id or, if the leg failed without one, a new id."""
+    owner: str = ""
+    workspace: str = ""
 
 
 class TimedEvent(Value, omit_defaults=False):
@@ -112,6 +115,7 @@ class LegRecord:
         "is_resumed",
         "notes",
         "number",
+        "place",
         "repairs",
         "request",
         "request_id",
@@ -121,13 +125,24 @@ class LegRecord:
         "usage",
     )
 
-    def __init__(self, number: int, at: float, request: Request, frontend: str, client: str, is_kept: bool) -> None:
+    def __init__(
+        self,
+        number: int,
+        at: float,
+        request: Request,
+        frontend: str,
+        client: str,
+        is_kept: bool,
+        place: Place = NOWHERE,
+    ) -> None:
         self.number = number
         self.at = at
         self.request = request
         self.frontend = frontend
         self.client = client
         self.is_kept = is_kept
+        self.place = place
+        """The owner and the workspace of the leg."""
         self.backend = ""
         self.is_resumed = False
         self.is_parked = False
@@ -293,11 +308,11 @@ class LegRecords:
         """The number of the last record that was dropped."""
         self._size = 0
 
-    def begin(self, request: Request, frontend: str, client: str) -> LegRecord:
+    def begin(self, request: Request, frontend: str, client: str, place: Place = NOWHERE) -> LegRecord:
         """Create the record for a leg that is beginning."""
         self._started = number = self._started + 1
         most = self._max_legs
-        record = LegRecord(number, self._clock(), request, frontend, client[:MAX_CLIENT], most > 0)
+        record = LegRecord(number, self._clock(), request, frontend, client[:MAX_CLIENT], most > 0, place)
         if most > 0:
             self.kept.append(record)
             if number - self._dropped > most:
