@@ -61,7 +61,12 @@ function lastingTexts({ options, risk }) {
   return options
     .filter(({ kind }) => kind === "allow_always")
     .map(({ label: shown, description }) => [/^always allow$/i.test(shown) ? "" : shown, description])
-    .map((parts) => parts.filter(Boolean).map((text) => label(text, 200)).join(": "))
+    .map((parts) =>
+      parts
+        .filter(Boolean)
+        .map((text) => label(text, 200))
+        .join(": "),
+    )
     .filter(Boolean);
 }
 

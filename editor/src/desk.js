@@ -117,7 +117,7 @@ class Desk {
 }
 
 /**
- * Send an answer. Say so if it came too late. Return a refusal that the user can act on, or null if the item is settled.
+ * Send an answer, and tell the user if it was late. Return the refusal of an answer that can be corrected, else null.
  * @param {import("./inbox").Inbox} inbox
  * @param {Item} item
  * @param {unknown} body

@@ -32,7 +32,7 @@ const pause = (length) => new Promise((resolve) => setTimeout(resolve, length));
 
 /** @param {vscode.ExtensionContext} context */
 function activate(context) {
-  const window = new Window(context);
+  const window = new WindowParts(context);
   context.subscriptions.push(window);
   window.start();
 }
@@ -43,13 +43,16 @@ function deactivate() {
 }
 
 /** Everything that belongs to one window of the editor. */
-class Window {
+class WindowParts {
   #context;
   #output = vscode.window.createOutputChannel("Tieline");
   #log = (/** @type {string} */ text) => this.#output.appendLine(`${new Date().toISOString()} ${text}`);
   /** Whether the user does not want to be disturbed in this window; undefined if the setting decides. */
   #quiet = /** @type {boolean | undefined} */ (undefined);
   #isQuiet = () => this.#quiet ?? settings.isQuiet;
+  #isDisposed = false;
+  /** The problem of the connection that was reported last. */
+  #reported = "";
 
   /** @param {vscode.ExtensionContext} context */
   constructor(context) {
@@ -88,7 +91,9 @@ class Window {
       permission: new PermissionDialog(this.documents),
       form: new QuestionDialog(this.documents, this.workspaces),
     };
-    const plans = { show: (/** @type {import("./items").Item} */ item) => this.plans.show(item).then(() => this.#refresh()) };
+    const plans = {
+      show: (/** @type {import("./items").Item} */ item) => this.plans.show(item).then(() => this.#refresh()),
+    };
     this.desk = new Desk(this.queue, this.inbox, dialogs, plans, this.#isQuiet);
     const requests = new PageRequests(this.workspaces, this.connection, this.documents);
     this.view = new ChatView(
@@ -107,6 +112,7 @@ class Window {
     const { subscriptions } = this.#context;
     this.connection.onChange(() => void this.workspaces.sync());
     this.connection.onChange(() => this.#refresh());
+    this.connection.onChange(() => void this.#reportProblem());
     this.workspaces.onChange(() => this.inbox.sync());
     this.workspaces.onChange(() => this.#refresh());
     this.queue.onChange(() => this.#onQueue());
@@ -128,6 +134,7 @@ class Window {
   }
 
   dispose() {
+    this.#isDisposed = true;
     this.connection.disconnect();
     this.inbox.close();
     this.progress.dispose();
@@ -158,6 +165,8 @@ class Window {
       restartGateway: () => this.#attempt(() => this.connection.restart()),
       stopGateway: () => this.#attempt(() => this.connection.stop()),
       setKey: () => this.#setKey(),
+      copyKey: () => this.#copyKey(),
+      openTerminal: () => this.#openTerminal(),
       setAutonomy: () => changeAutonomy(this.workspaces),
       toggleDoNotDisturb: () => this.#toggleQuiet(),
       useInCursor: () => this.tunnel.open(),
@@ -191,6 +200,7 @@ class Window {
   }
 
   #refresh() {
+    if (this.#isDisposed) return;
     const { state, reason } = this.connection;
     const { current } = this.workspaces;
     const autonomy = current?.name ? current.autonomy : null;
@@ -231,11 +241,40 @@ class Window {
     this.connection.connect();
   }
 
+  async #copyKey() {
+    const key = await this.keys.get(settings.address.origin);
+    if (!key) return void vscode.window.showInformationMessage("No key is stored for this gateway.");
+    await vscode.env.clipboard.writeText(key);
+    void vscode.window.setStatusBarMessage("Copied the gateway's key", 4000);
+  }
+
+  /** Open a terminal in which clients, such as `tieline run claude`, find the gateway's key. */
+  async #openTerminal() {
+    const key = await this.keys.get(settings.address.origin);
+    const { current } = this.workspaces;
+    const cwd = current?.folder.uri.scheme === "file" ? current.folder.uri : undefined;
+    vscode.window.createTerminal({ name: "Tieline", cwd, env: key ? { TIELINE_KEY: key } : {} }).show();
+  }
+
+  /** Report a problem that only the user can solve, once. */
+  async #reportProblem() {
+    const { state, reason } = this.connection;
+    if (state === "connected") this.#reported = "";
+    if ((state !== "locked" && state !== "failed") || reason === this.#reported || this.#isQuiet()) return;
+    this.#reported = reason;
+    const button = state === "locked" ? "Enter Key" : "Show Log";
+    const chosen = await vscode.window.showWarningMessage(`Tieline: ${label(reason, 400)}`, button);
+    if (chosen === "Enter Key") await this.#setKey();
+    else if (chosen) this.#output.show();
+  }
+
   #toggleQuiet() {
     this.#quiet = !this.#isQuiet();
     this.#refresh();
     void this.desk.announce();
-    const text = this.#quiet ? "Tieline only counts what waits, in the status bar." : "Tieline shows notifications again.";
+    const text = this.#quiet
+      ? "Tieline only counts what waits, in the status bar."
+      : "Tieline shows notifications again.";
     void vscode.window.setStatusBarMessage(text, 4000);
   }
 

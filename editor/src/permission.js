@@ -5,7 +5,7 @@
 const vscode = require("vscode");
 const { choicesOf, lastingTexts, needsPick, permissionAnswer } = require("./choices");
 const { splitDiff } = require("./diff");
-const { ITEM_SCHEME, fileName } = require("./documents");
+const { ITEM_SCHEME, documentName } = require("./documents");
 const { headline, originText } = require("./items");
 const { label, plural, visible } = require("./text");
 
@@ -93,7 +93,7 @@ class PermissionDialog {
   async #showDocuments(item, { text, isLong, change }) {
     const { ask, id } = item;
     if (change) {
-      const name = fileName(ask.path.split(/[\\/]/).pop() || "change");
+      const name = documentName(ask.path || "change");
       const before = this.#documents.put(ITEM_SCHEME, id, `before/${name}`, change.before);
       const after = this.#documents.put(ITEM_SCHEME, id, `after/${name}`, change.after);
       await this.#documents.compare(before, after, `${ask.path || "Change"} (asks for permission)`);

@@ -17,7 +17,12 @@ function load() {
     if (name === "vscode") return vscode;
     throw new Error(`Cannot load module '${name}'`);
   };
-  new Function("module", "exports", "require", "process", readFileSync(BUNDLE, "utf8"))(module, module.exports, required, undefined);
+  new Function("module", "exports", "require", "process", readFileSync(BUNDLE, "utf8"))(
+    module,
+    module.exports,
+    required,
+    undefined,
+  );
   return module.exports;
 }
 
@@ -28,7 +33,12 @@ test("the bundle runs in a web extension host, and registers every command of th
     subscriptions: [],
     extensionUri: folder,
     logUri: folder,
-    secrets: { get: async () => undefined, store: async () => {}, delete: async () => {}, onDidChange: () => ({ dispose() {} }) },
+    secrets: {
+      get: async () => undefined,
+      store: async () => {},
+      delete: async () => {},
+      onDidChange: () => ({ dispose() {} }),
+    },
   };
   activate(context);
   const missing = contributes.commands.map(({ command }) => command).filter((name) => !editor.registered.has(name));

@@ -16,10 +16,17 @@ test("the first button denies, so that it is the default", () => {
 });
 
 test("only what the item offers has a button", () => {
-  assert.deepEqual(titles(ask({ options: [{ id: "a", kind: "allow_once" }, { id: "d", kind: "reject_once" }] })), [
-    "Deny",
-    "Allow",
-  ]);
+  assert.deepEqual(
+    titles(
+      ask({
+        options: [
+          { id: "a", kind: "allow_once" },
+          { id: "d", kind: "reject_once" },
+        ],
+      }),
+    ),
+    ["Deny", "Allow"],
+  );
   assert.deepEqual(titles(ask({ options: [] })), ["Deny"]);
 });
 
@@ -41,10 +48,13 @@ test("a misleading label changes nothing: the kind decides", () => {
     { id: "y", label: "Allow", kind: "reject_once" },
   ];
   const choices = choicesOf(ask({ options }));
-  assert.deepEqual(choices.map(({ title, options: [{ id }] }) => [title, id]), [
-    ["Deny", "y"],
-    ["Always Allow", "x"],
-  ]);
+  assert.deepEqual(
+    choices.map(({ title, options: [{ id }] }) => [title, id]),
+    [
+      ["Deny", "y"],
+      ["Always Allow", "x"],
+    ],
+  );
 });
 
 test("several options of one kind, and those of no known kind, need a choice", () => {
@@ -54,11 +64,14 @@ test("several options of one kind, and those of no known kind, need a choice", (
     { id: "3", label: "Switch mode", kind: "other" },
   ];
   const choices = choicesOf(ask({ options }));
-  assert.deepEqual(choices.map((choice) => [choice.title, needsPick(choice)]), [
-    ["Deny", false],
-    ["Always Allow…", true],
-    ["Other…", true],
-  ]);
+  assert.deepEqual(
+    choices.map((choice) => [choice.title, needsPick(choice)]),
+    [
+      ["Deny", false],
+      ["Always Allow…", true],
+      ["Other…", true],
+    ],
+  );
 });
 
 test("what “Always Allow” means is said, without links", () => {

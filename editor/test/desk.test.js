@@ -26,7 +26,13 @@ function desk(items, { dialog = async () => null, outcome = "accepted", isQuiet 
   };
   const plans = [];
   const ask = { ask: dialog };
-  const made = new Desk(queue, inbox, { permission: ask, form: ask }, { show: async (item) => void plans.push(item.id) }, () => isQuiet);
+  const made = new Desk(
+    queue,
+    inbox,
+    { permission: ask, form: ask },
+    { show: async (item) => void plans.push(item.id) },
+    () => isQuiet,
+  );
   return { queue, answers, plans, desk: made };
 }
 
@@ -70,7 +76,9 @@ test("nothing is shown in do-not-disturb mode", async () => {
 
 test("while a dialog is open, no other opens and nothing is announced", async () => {
   let close;
-  const given = desk([permission("a"), permission("b")], { dialog: () => new Promise((resolve) => (close = () => resolve(null))) });
+  const given = desk([permission("a"), permission("b")], {
+    dialog: () => new Promise((resolve) => (close = () => resolve(null))),
+  });
   const first = given.desk.show("a");
   await given.desk.show("b");
   assert.match(editor.messages[0].text, /Another dialog is open/);
@@ -113,7 +121,10 @@ test("the list names what waits, and opens what is chosen", async () => {
   const plan = { id: "p", origin: {}, ask: { type: "plan_review", title: "Tidy up" } };
   const given = desk([permission("a"), plan]);
   editor.pick = (rows) => {
-    assert.deepEqual(rows.map(({ label }) => label), ["$(shield) Run a", "$(checklist) Plan: Tidy up"]);
+    assert.deepEqual(
+      rows.map(({ label }) => label),
+      ["$(shield) Run a", "$(checklist) Plan: Tidy up"],
+    );
     return rows[1];
   };
   await given.desk.list();

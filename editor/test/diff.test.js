@@ -11,7 +11,12 @@ test("a diff becomes the texts before and after it", () => {
 
 test("each further hunk has a heading on both sides", () => {
   const diff = "@@ -1 +1 @@\n-a\n+b\n@@ -40,2 +40,2 @@ def f\n c\n-d\n+e\n";
-  assert.deepEqual(splitDiff(diff), { before: "a\n⋯ line 40\nc\nd\n", after: "b\n⋯ line 40\nc\ne\n", added: 2, removed: 2 });
+  assert.deepEqual(splitDiff(diff), {
+    before: "a\n⋯ line 40\nc\nd\n",
+    after: "b\n⋯ line 40\nc\ne\n",
+    added: 2,
+    removed: 2,
+  });
 });
 
 test("a new file has nothing before it", () => {

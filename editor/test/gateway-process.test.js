@@ -7,7 +7,14 @@ const { tmpdir } = require("node:os");
 const { join } = require("node:path");
 const { test } = require("node:test");
 const { GatewayApi } = require("../src/api");
-const { candidates, commandLine, environmentFor, serveArguments, startGateway, StartError } = require("../src/gateway-process");
+const {
+  candidates,
+  commandLine,
+  environmentFor,
+  serveArguments,
+  startGateway,
+  StartError,
+} = require("../src/gateway-process");
 const { sayHello } = require("../src/hello");
 const { serve } = require("./support/gateway");
 
@@ -41,7 +48,10 @@ test("a gateway is started with a key in its environment, and not in its argumen
   assert.equal(hello.version, "9.9");
   assert.ok(isOurs);
   const log = readFileSync(start.logFile, "utf8");
-  assert.match(log, /started with serve --host 127.0.0.1 --port \d+ --exit-when-idle 30 --config \/work here\/tieline.toml and/);
+  assert.match(
+    log,
+    /started with serve --host 127.0.0.1 --port \d+ --exit-when-idle 30 --config \/work here\/tieline.toml and/,
+  );
   assert.ok(!log.split(" and ")[0].includes(KEY));
   assert.equal(statSync(start.logFile).mode & 0o077, 0, "only the user can read the log");
   await stop(start.port);
@@ -49,7 +59,10 @@ test("a gateway is started with a key in its environment, and not in its argumen
 
 test("of two windows that start a gateway at once, the second uses the first one's", async () => {
   const port = await freePort();
-  const [one, other] = await Promise.all([startGateway(await options({ port })), startGateway(await options({ port }))]);
+  const [one, other] = await Promise.all([
+    startGateway(await options({ port })),
+    startGateway(await options({ port })),
+  ]);
   assert.equal(one.hello.kind, "tieline");
   assert.equal(other.hello.kind, "tieline");
   await stop(port);
@@ -105,5 +118,13 @@ test("the editor's own variables do not reach the gateway", () => {
 });
 
 test("a configuration file is named only if there is one", () => {
-  assert.deepEqual(serveArguments({ port: 1, host: "h" }), ["serve", "--host", "h", "--port", "1", "--exit-when-idle", "30"]);
+  assert.deepEqual(serveArguments({ port: 1, host: "h" }), [
+    "serve",
+    "--host",
+    "h",
+    "--port",
+    "1",
+    "--exit-when-idle",
+    "30",
+  ]);
 });

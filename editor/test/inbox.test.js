@@ -22,7 +22,13 @@ async function opened({ folders = [folder("/work/one")], isTrusted = true, auton
   const gateway = await serve();
   let losses = 0;
   const connection = { api: new GatewayApi({ base: gateway.base }), lost: () => (losses += 1) };
-  const host = { folders: () => folders, isTrusted: () => isTrusted, mapped: () => ({}), autonomy: () => autonomy, log: () => {} };
+  const host = {
+    folders: () => folders,
+    isTrusted: () => isTrusted,
+    mapped: () => ({}),
+    autonomy: () => autonomy,
+    log: () => {},
+  };
   const workspaces = new Workspaces(connection, host);
   const queue = new ItemQueue();
   const inbox = new Inbox(connection, workspaces, queue, () => {});
@@ -103,11 +109,17 @@ test("a lost stream is reported", async () => {
 });
 
 test("every folder of a window is a workspace", async () => {
-  const { gateway, workspaces, close } = await opened({ folders: [folder("/work/one"), folder("/work/two")], autonomy: "edits" });
-  assert.deepEqual(workspaces.registered.map(({ name, autonomy }) => [name, autonomy]), [
-    ["one", "edits"],
-    ["two", "edits"],
-  ]);
+  const { gateway, workspaces, close } = await opened({
+    folders: [folder("/work/one"), folder("/work/two")],
+    autonomy: "edits",
+  });
+  assert.deepEqual(
+    workspaces.registered.map(({ name, autonomy }) => [name, autonomy]),
+    [
+      ["one", "edits"],
+      ["two", "edits"],
+    ],
+  );
   assert.equal(workspaces.current.name, "one");
   workspaces.choose(workspaces.all[1].folder);
   assert.equal(workspaces.current.name, "two");
@@ -116,6 +128,26 @@ test("every folder of a window is a workspace", async () => {
   await workspaces.sync();
   assert.equal(workspaces.current.autonomy, "all", "it is kept when the folder is registered again");
   await close();
+});
+
+test("a setting that is removed means asking again", async () => {
+  const folders = [folder("/work/one")];
+  const gateway = await serve();
+  let autonomy = "all";
+  const host = {
+    folders: () => folders,
+    isTrusted: () => true,
+    mapped: () => ({}),
+    autonomy: () => autonomy,
+    log: () => {},
+  };
+  const workspaces = new Workspaces({ api: new GatewayApi({ base: gateway.base }) }, host);
+  await workspaces.sync();
+  assert.equal(gateway.state.workspaces.get("one").autonomy, "all");
+  autonomy = "";
+  await workspaces.sync();
+  assert.equal(gateway.state.workspaces.get("one").autonomy, "ask");
+  await gateway.close();
 });
 
 test("a folder that is not trusted is not registered", async () => {

@@ -25,7 +25,10 @@ test("items of an unknown form are left out", () => {
 });
 
 test("values of a wrong type become defaults", () => {
-  const [item] = readItems([permission({ title: 7, command: {}, hidden: "x", options: [{ id: 1 }, { id: "a", kind: "?" }] })], "w");
+  const [item] = readItems(
+    [permission({ title: 7, command: {}, hidden: "x", options: [{ id: 1 }, { id: "a", kind: "?" }] })],
+    "w",
+  );
   assert.deepEqual([item.ask.title, item.ask.command, item.ask.hidden], ["", "", 0]);
   assert.deepEqual(item.ask.options, [{ id: "a", label: "", kind: "other", description: "" }]);
 });

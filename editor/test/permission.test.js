@@ -10,7 +10,8 @@ const { PermissionDialog } = require("../src/permission");
 const documents = new Documents();
 const dialog = new PermissionDialog(documents);
 const live = () => new AbortController().signal;
-const item = (ask) => readItems([{ id: "1", origin: { client: "Agent" }, ask: { type: "permission", title: "Run it", ...ask } }], "w")[0];
+const item = (ask) =>
+  readItems([{ id: "1", origin: { client: "Agent" }, ask: { type: "permission", title: "Run it", ...ask } }], "w")[0];
 
 beforeEach(() => editor.reset());
 
@@ -28,7 +29,11 @@ test("closing the dialog decides nothing", async () => {
 });
 
 test("each button gives the option of its kind", async () => {
-  for (const [title, option] of [["Deny", "deny"], ["Allow", "allow"], ["Always Allow", "always"]]) {
+  for (const [title, option] of [
+    ["Deny", "deny"],
+    ["Allow", "allow"],
+    ["Always Allow", "always"],
+  ]) {
     editor.answer = () => title;
     assert.deepEqual(await dialog.ask(item({ command: "npm test" }), live()), { option });
   }
@@ -44,7 +49,10 @@ test("a command of 100 kB is a document, and the dialog says so", async () => {
   await dialog.ask(item({ command }), live());
   const [{ detail }] = editor.messages;
   assert.ok(detail.length < 600);
-  assert.match(detail, /The full text \(102,401 characters in 1 line\) is too long for this dialog\. It is open in the editor\./);
+  assert.match(
+    detail,
+    /The full text \(102,401 characters in 1 line\) is too long for this dialog\. It is open in the editor\./,
+  );
   const [uri] = editor.shown;
   assert.equal(uri.scheme, "tieline");
   assert.equal(documents.provideTextDocumentContent(uri), `${command.slice(0, -1)}\\u001b`);
@@ -60,6 +68,14 @@ test("a change opens in the diff editor", async () => {
   assert.match(editor.messages[0].detail, /The change \(\+1 −1\) is open in the diff editor\./);
 });
 
+test("a changed document with links is shown as plain text", async () => {
+  for (const path of ["README.md", "index.html", "package.json", "x.md.txt", "a.mdx"]) {
+    editor.reset();
+    await dialog.ask(item({ path, diff: "@@ -1 +1 @@\n-old\n+[x](command:y)\n" }), live());
+    assert.match(editor.executed[0][2].path, /\.txt$/);
+  }
+});
+
 test("one of several lasting permissions is chosen from a list, and leaving the list decides nothing", async () => {
   const options = [
     { id: "narrow", label: "this command", kind: "allow_always" },
@@ -69,7 +85,10 @@ test("one of several lasting permissions is chosen from a list, and leaving the 
   editor.pick = (rows) => rows[1];
   assert.deepEqual(await dialog.ask(item({ command: "x", options }), live()), { option: "broad" });
   editor.pick = (rows) => {
-    assert.deepEqual(rows.map((row) => row.label), ["this command", "all $ (commands)"]);
+    assert.deepEqual(
+      rows.map((row) => row.label),
+      ["this command", "all $ (commands)"],
+    );
     return undefined;
   };
   assert.equal(await dialog.ask(item({ command: "x", options }), live()), null);

@@ -9,7 +9,8 @@ const { QuestionDialog } = require("../src/question");
 
 const folder = { uri: vscode.Uri.file("/work/x"), name: "x" };
 const dialog = new QuestionDialog(new Documents(), { named: () => ({ folder }) });
-const form = (fields, more = {}) => readItems([{ id: "1", ask: { type: "form", message: "Which?", fields, ...more } }], "w")[0];
+const form = (fields, more = {}) =>
+  readItems([{ id: "1", ask: { type: "form", message: "Which?", fields, ...more } }], "w")[0];
 const ask = (item, refusal) => dialog.ask(item, new AbortController().signal, refusal);
 
 /** Answer one control after another. Each step receives the control. */
@@ -20,11 +21,13 @@ function script(...steps) {
   };
 }
 
-const choose = (...labels) => (control) => {
-  control.selectedItems = control.items.filter((row) => labels.includes(row.label));
-  assert.equal(control.selectedItems.length, labels.length);
-  control.fire("Accept");
-};
+const choose =
+  (...labels) =>
+  (control) => {
+    control.selectedItems = control.items.filter((row) => labels.includes(row.label));
+    assert.equal(control.selectedItems.length, labels.length);
+    control.fire("Accept");
+  };
 const type = (text) => (control) => {
   control.value = text;
   control.fire("ChangeValue", text);
@@ -42,14 +45,29 @@ beforeEach(() => editor.reset());
 test("the five kinds of fields are filled in step by step", async () => {
   const item = form([
     { name: "sure", kind: "yes_no", required: true },
-    { name: "one", kind: "choice", required: true, options: [{ id: "r", label: "Red" }, { id: "g", label: "Green" }] },
+    {
+      name: "one",
+      kind: "choice",
+      required: true,
+      options: [
+        { id: "r", label: "Red" },
+        { id: "g", label: "Green" },
+      ],
+    },
     { name: "many", kind: "choice", many: true, options: [{ id: "a" }, { id: "b" }, { id: "c" }] },
     { name: "text", kind: "text", required: true },
     { name: "count", kind: "number", is_whole: true },
     { name: "file", kind: "file", required: true },
   ]);
   editor.openDialog = () => [vscode.Uri.file("/work/x/src/a.py")];
-  script(choose("Yes"), choose("Green"), choose("a", "c"), type("hello"), type("7"), choose("$(folder-opened) Choose a File…"));
+  script(
+    choose("Yes"),
+    choose("Green"),
+    choose("a", "c"),
+    type("hello"),
+    type("7"),
+    choose("$(folder-opened) Choose a File…"),
+  );
   assert.deepEqual(await ask(item), {
     action: "accept",
     values: { sure: true, one: "g", many: ["a", "c"], text: "hello", count: 7, file: "src/a.py" },
@@ -70,7 +88,10 @@ test("an invalid value is explained, and can be corrected", async () => {
 });
 
 test("Back returns to the field before", async () => {
-  const item = form([{ name: "a", required: true }, { name: "b", required: true }]);
+  const item = form([
+    { name: "a", required: true },
+    { name: "b", required: true },
+  ]);
   script(type("1"), press("back"), (control) => (assert.equal(control.value, "1"), type("2")(control)), type("3"));
   assert.deepEqual(await ask(item), { action: "accept", values: { a: "2", b: "3" } });
 });
@@ -91,7 +112,11 @@ test("an item that is gone closes its control", async () => {
 });
 
 test("an optional field can be skipped", async () => {
-  const item = form([{ name: "a", kind: "yes_no" }, { name: "b", kind: "choice", options: [{ id: "x" }] }, { name: "c" }]);
+  const item = form([
+    { name: "a", kind: "yes_no" },
+    { name: "b", kind: "choice", options: [{ id: "x" }] },
+    { name: "c" },
+  ]);
   script(choose("Skip"), choose("Skip"), type(""));
   assert.deepEqual(await ask(item), { action: "accept", values: {} });
 });
@@ -121,7 +146,10 @@ test("too many choices are refused", async () => {
 });
 
 test("after a refusal the form opens at the field, with the other values kept", async () => {
-  const item = form([{ name: "a", required: true }, { name: "word", required: true }]);
+  const item = form([
+    { name: "a", required: true },
+    { name: "word", required: true },
+  ]);
   script(type("1"), type("wrong"));
   await ask(item);
   script((control) => {
@@ -136,7 +164,10 @@ test("after a refusal the form opens at the field, with the other values kept", 
 test("a file outside of the folder is not accepted", async () => {
   const chosen = [[vscode.Uri.file("/etc/passwd")], [vscode.Uri.file("/work/x/b")]];
   editor.openDialog = () => chosen.shift();
-  assert.deepEqual(await ask(form([{ name: "f", kind: "file", required: true }])), { action: "accept", values: { f: "b" } });
+  assert.deepEqual(await ask(form([{ name: "f", kind: "file", required: true }])), {
+    action: "accept",
+    values: { f: "b" },
+  });
   assert.match(editor.messages[0].text, /in the folder/);
 });
 

@@ -8,7 +8,10 @@ const item = (id, workspace = "w") => ({ id, workspace, ask: { type: "permission
 
 function filled(...ids) {
   const queue = new ItemQueue();
-  queue.update("w", ids.map((id) => item(id)));
+  queue.update(
+    "w",
+    ids.map((id) => item(id)),
+  );
   return queue;
 }
 
@@ -66,7 +69,10 @@ test("workspaces do not mix", () => {
   queue.update("one", [item("a", "one")]);
   queue.update("two", [item("b", "two")]);
   queue.update("one", []);
-  assert.deepEqual(queue.items.map(({ id }) => id), ["b"]);
+  assert.deepEqual(
+    queue.items.map(({ id }) => id),
+    ["b"],
+  );
   queue.keep(["one"]);
   assert.deepEqual(queue.items, []);
 });
@@ -75,7 +81,10 @@ test("a thousand items are counted, and every change is reported once", () => {
   const queue = new ItemQueue();
   let changes = 0;
   queue.onChange(() => (changes += 1));
-  queue.update("w", Array.from({ length: 1000 }, (_, at) => item(String(at))));
+  queue.update(
+    "w",
+    Array.from({ length: 1000 }, (_, at) => item(String(at))),
+  );
   assert.equal(queue.items.length, 1000);
   assert.equal(changes, 1);
 });

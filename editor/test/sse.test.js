@@ -4,7 +4,8 @@ const assert = require("node:assert/strict");
 const { test } = require("node:test");
 const { Frames, readEvents } = require("../src/sse");
 
-const STREAM = 'retry: 1000\n: comment\n\nid: 7\ndata: {"a":\ndata: 1}\n\r\ndata:x\r\n\r\n: nothing new\n\ndata: é😀\n\n';
+const STREAM =
+  'retry: 1000\n: comment\n\nid: 7\ndata: {"a":\ndata: 1}\n\r\ndata:x\r\n\r\n: nothing new\n\ndata: é😀\n\n';
 const EXPECTED = [
   ['{"a":\n1}', "7"],
   ["x", "7"],
@@ -48,7 +49,10 @@ test("characters of several bytes survive being cut", async () => {
   const got = [];
   const { signal } = new AbortController();
   await readEvents(response(STREAM).response, (data) => got.push(data), { signal });
-  assert.deepEqual(got, EXPECTED.map(([data]) => data));
+  assert.deepEqual(
+    got,
+    EXPECTED.map(([data]) => data),
+  );
 });
 
 test("a silent stream ends", async () => {

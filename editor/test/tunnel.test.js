@@ -11,7 +11,10 @@ const PROGRAM = [process.execPath, join(__dirname, "support", "tunnel.js")];
 function started(command) {
   const events = {};
   const promises = Object.fromEntries(
-    ["opened", "requested", "closed"].map((name) => [name, new Promise((resolve) => (events[name] = (...facts) => resolve(facts)))]),
+    ["opened", "requested", "closed"].map((name) => [
+      name,
+      new Promise((resolve) => (events[name] = (...facts) => resolve(facts))),
+    ]),
   );
   const tunnel = new TunnelProcess(events);
   tunnel.start(command, undefined);
@@ -20,7 +23,9 @@ function started(command) {
 
 test("the address, the key, the models and the first request are reported, and the tunnel is stopped", async () => {
   const { tunnel, opened, requested, closed } = started(PROGRAM);
-  assert.deepEqual(await opened, [{ url: "https://x.example/cursor/v1", key: "secret-key-1234", models: ["a/b", "c/d"] }]);
+  assert.deepEqual(await opened, [
+    { url: "https://x.example/cursor/v1", key: "secret-key-1234", models: ["a/b", "c/d"] },
+  ]);
   assert.deepEqual(await requested, ["a/b", 200]);
   assert.equal(tunnel.state, "open");
   tunnel.stop();

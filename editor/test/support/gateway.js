@@ -6,8 +6,22 @@
 const { createServer } = require("node:http");
 
 /** Start a gateway. `state` may be changed while it runs. */
-async function serve({ port = 0, host = "127.0.0.1", key = "", features = ["workspaces", "embed", "stop"], stop = () => {} } = {}) {
-  const state = { items: [], workspaces: new Map(), answers: [], requests: [], watchers: new Set(), streams: new Set(), version: 1 };
+async function serve({
+  port = 0,
+  host = "127.0.0.1",
+  key = "",
+  features = ["workspaces", "embed", "stop"],
+  stop = () => {},
+} = {}) {
+  const state = {
+    items: [],
+    workspaces: new Map(),
+    answers: [],
+    requests: [],
+    watchers: new Set(),
+    streams: new Set(),
+    version: 1,
+  };
   const publish = () => {
     state.version += 1;
     for (const response of state.watchers) response.write(listing(state));
@@ -16,11 +30,13 @@ async function serve({ port = 0, host = "127.0.0.1", key = "", features = ["work
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
     const body = chunks.length ? JSON.parse(Buffer.concat(chunks).toString()) : null;
-    const send = (status, value) => response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
+    const send = (status, value) =>
+      response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
     state.requests.push({ method: request.method, path: request.url, headers: request.headers, body });
     if (request.url === "/api/hello")
       return send(200, { status: "ok", service: "tieline", version: "9.9", features, needs_key: key !== "" });
-    if (key && request.headers.authorization !== `Bearer ${key}`) return send(401, { error: { message: "needs its key" } });
+    if (key && request.headers.authorization !== `Bearer ${key}`)
+      return send(401, { error: { message: "needs its key" } });
     const route = `${request.method} ${request.url}`;
     if (route === "GET /api/workspaces") return send(200, { workspaces: [...state.workspaces.values()] });
     if (route === "POST /api/workspaces") return send(200, register(state, body));
@@ -36,7 +52,8 @@ async function serve({ port = 0, host = "127.0.0.1", key = "", features = ["work
       server.closeAllConnections();
       return undefined;
     }
-    if (request.method === "PATCH") return send(200, Object.assign(state.workspaces.get(request.url.split("/").pop()), body));
+    if (request.method === "PATCH")
+      return send(200, Object.assign(state.workspaces.get(request.url.split("/").pop()), body));
     if (route.startsWith("POST /api/inbox/")) return answer(state, request.url.split("/").pop(), body, send, publish);
     return send(404, { error: { message: "no such path" } });
   });
@@ -61,7 +78,8 @@ function register(state, { path, autonomy = "ask" }) {
 }
 
 function answer(state, id, body, send, publish) {
-  if (!state.items.some((item) => item.id === id)) return send(404, { error: { message: `No item ${id} is waiting.` } });
+  if (!state.items.some((item) => item.id === id))
+    return send(404, { error: { message: `No item ${id} is waiting.` } });
   if (body.values?.word === "wrong") return send(400, { error: { message: "not that", param: "values.word" } });
   state.items = state.items.filter((item) => item.id !== id);
   state.answers.push({ id, body });
@@ -77,7 +95,12 @@ async function main() {
     process.exit(1);
   }
   try {
-    await serve({ port: Number(given("--port")), host: given("--host"), key: process.env.TIELINE_KEY, stop: () => process.exit(0) });
+    await serve({
+      port: Number(given("--port")),
+      host: given("--host"),
+      key: process.env.TIELINE_KEY,
+      stop: () => process.exit(0),
+    });
   } catch (error) {
     process.stderr.write(`${error.code}\n`);
     process.exit(1);

@@ -73,7 +73,9 @@ class CancellationTokenSource {
 
 /** A quick pick or an input box. Tests accept, hide or press its buttons. */
 function control(kind) {
-  const events = Object.fromEntries(["Accept", "Hide", "ChangeValue", "TriggerButton", "TriggerItemButton"].map((name) => [name, new EventEmitter()]));
+  const events = Object.fromEntries(
+    ["Accept", "Hide", "ChangeValue", "TriggerButton", "TriggerItemButton"].map((name) => [name, new EventEmitter()]),
+  );
   const made = { kind, items: [], selectedItems: [], activeItems: [], buttons: [], value: "", isShown: false };
   for (const [name, emitter] of Object.entries(events)) made[`onDid${name}`] = emitter.event;
   return Object.assign(made, {
@@ -92,13 +94,15 @@ function control(kind) {
   });
 }
 
-const message = (severity) => async (text, ...rest) => {
-  const options = rest[0] && typeof rest[0] === "object" && "modal" in rest[0] ? rest.shift() : {};
-  const one = { severity, text, ...options, buttons: rest.map((item) => item.title ?? item), items: rest };
-  editor.messages.push(one);
-  const chosen = await editor.answer(one);
-  return rest.find((item) => (item.title ?? item) === chosen);
-};
+const message =
+  (severity) =>
+  async (text, ...rest) => {
+    const options = rest[0] && typeof rest[0] === "object" && "modal" in rest[0] ? rest.shift() : {};
+    const one = { severity, text, ...options, buttons: rest.map((item) => item.title ?? item), items: rest };
+    editor.messages.push(one);
+    const chosen = await editor.answer(one);
+    return rest.find((item) => (item.title ?? item) === chosen);
+  };
 
 const none = new EventEmitter().event;
 const disposable = { dispose() {} };
@@ -172,7 +176,10 @@ const vscode = {
     executeCommand: async (...command) => void editor.executed.push(command),
     getCommands: async () => [],
   },
-  env: { openExternal: async (uri) => void editor.executed.push(["open", uri.toString()]), asExternalUri: async (uri) => uri },
+  env: {
+    openExternal: async (uri) => void editor.executed.push(["open", uri.toString()]),
+    asExternalUri: async (uri) => uri,
+  },
 };
 
 const load = Module._load;
