@@ -27,8 +27,8 @@ const { ChatView } = require("./view");
 const { useInVsCode } = require("./vscode-chat");
 const { Workspaces } = require("./workspaces");
 
-/** @param {number} length @returns {Promise<void>} */
-const pause = (length) => new Promise((resolve) => setTimeout(resolve, length));
+/** Wait, without keeping Node alive that has nothing else to do. @param {number} length @returns {Promise<void>} */
+const pause = (length) => new Promise((resolve) => /** @type {any} */ (setTimeout(resolve, length)).unref?.());
 
 /** @param {vscode.ExtensionContext} context */
 function activate(context) {
@@ -204,16 +204,17 @@ class WindowParts {
     const { state, reason } = this.connection;
     const { current } = this.workspaces;
     const autonomy = current?.name ? current.autonomy : null;
-    this.status.update({ state, reason, waiting: this.queue.items.length, isQuiet: this.#isQuiet(), autonomy });
+    // While the gateway is away, what waits cannot be answered. The listing after the reconnect says what is left.
+    const waiting = state === "connected" ? this.queue.items.length : 0;
+    this.status.update({ state, reason, waiting, isQuiet: this.#isQuiet(), autonomy });
     this.status.showPlan(this.plans.progress);
     void this.view.update();
   }
 
   /** Show what waits; if nothing does, what there is to do about the connection. */
   async #showStatus() {
-    if (this.queue.items.length) return this.desk.list();
     const { state, reason } = this.connection;
-    if (state === "connected") return this.view.open();
+    if (state === "connected") return this.queue.items.length ? this.desk.list() : this.view.open();
     if (state === "locked") return this.#setKey();
     const text = label(reason || "Tieline is not connected to a gateway.", 400);
     const chosen = await vscode.window.showInformationMessage(text, "Connect", "Show Log");

@@ -29,8 +29,7 @@ class GatewayHost {
   cannotStart() {
     const { base, canStart } = settings.address;
     const none = `No gateway answers at ${base}.`;
-    if (nodeModule("child_process") === null)
-      return `${none} ${IN_BROWSER}`;
+    if (nodeModule("child_process") === null) return `${none} ${IN_BROWSER}`;
     if (!canStart) return none;
     if (!vscode.workspace.isTrusted) return `${none} None is started for a folder that you have not trusted.`;
     if (!settings.startsGateway) return `${none} Start it with “tieline serve”.`;

@@ -2,6 +2,7 @@
 
 "use strict";
 
+const { mkdirSync, statSync } = require("node:fs");
 const Module = require("node:module");
 
 /** What happened, and how to answer. Tests change it. */
@@ -12,6 +13,7 @@ const editor = {
   /** @type {any[]} */ shown: [],
   registered: new Map(),
   providers: new Map(),
+  /** @type {Record<string, unknown>} */ settings: {},
   /** Return the answer to a message: one of its buttons, or undefined. */
   answer: (_message) => undefined,
   pick: (_rows, _options) => undefined,
@@ -162,7 +164,11 @@ const vscode = {
   workspace: {
     isTrusted: true,
     workspaceFolders: [],
-    getConfiguration: () => ({ get: () => undefined }),
+    getConfiguration: () => ({ get: (name) => editor.settings[name] }),
+    fs: {
+      createDirectory: async (uri) => void mkdirSync(uri.path, { recursive: true }),
+      stat: async (uri) => ({ type: statSync(uri.path).isFile() ? 1 : 2 }),
+    },
     openTextDocument: async (uri) => ({ uri }),
     registerTextDocumentContentProvider: register("providers"),
     onDidCloseTextDocument: none,
