@@ -17,7 +17,7 @@ const REJECTED = "Rejected";
  * A plan with its document. `isOver`: it was rejected, or nothing is known of its steps.
  * @typedef {import("./plan-text").PlanState & {uri: vscode.Uri, isOver: boolean}} ShownPlan
  */
-/** @typedef {(item: import("./items").Item, body: unknown) => Promise<{message: string} | null>} Send */
+/** @typedef {(item: import("./items").Item, body: unknown) => Promise<{outcome: string, message: string}>} Send */
 
 /** @implements {vscode.CodeLensProvider} */
 class Plans {
@@ -29,8 +29,9 @@ class Plans {
   #shown = new Map();
   #changed = new vscode.EventEmitter();
   onDidChangeCodeLenses = this.#changed.event;
-  /** @type {string} */
   #latest = "";
+  /** The plans whose answer is being sent. @type {Set<string>} */
+  #deciding = new Set();
 
   /**
    * @param {import("./documents").Documents} documents
@@ -105,7 +106,9 @@ class Plans {
   /** Update the documents of plans that were decided elsewhere. */
   update() {
     for (const plan of this.#shown.values()) {
-      if (plan.decision || this.#queue.state(plan.item.id) !== "gone") continue;
+      const { id } = plan.item;
+      // The listing without the item may arrive before the response to our own answer.
+      if (plan.decision || this.#deciding.has(id) || this.#queue.state(id) !== "gone") continue;
       plan.decision = "This plan was decided elsewhere, or it has expired.";
       plan.isOver = true;
       this.#write(plan);
@@ -180,12 +183,17 @@ class Plans {
 
   /** @param {ShownPlan} plan @param {unknown} body @param {string} decision */
   async #decide(plan, body, decision) {
-    const refusal = await this.#send(plan.item, body);
-    if (refusal)
-      return void vscode.window.showErrorMessage(`The answer was not accepted: ${label(refusal.message, 300)}`);
-    plan.decision ||= decision;
-    plan.isOver = decision.startsWith(REJECTED);
-    this.#write(plan);
+    this.#deciding.add(plan.item.id);
+    const { outcome, message } = await this.#send(plan.item, body);
+    this.#deciding.delete(plan.item.id);
+    if (outcome === "refused")
+      void vscode.window.showErrorMessage(`The answer was not accepted: ${label(message, 300)}`);
+    if (outcome === "accepted") {
+      plan.decision = decision;
+      plan.isOver = decision.startsWith(REJECTED);
+      this.#write(plan);
+    }
+    this.update();
   }
 }
 

@@ -44,6 +44,17 @@ test("the dialog shows the full command, with invisible characters", async () =>
   assert.equal(editor.messages[0].detail, "⚠ Risky: It is odd.\n\necho \\u001b[31mhi\\u202e");
 });
 
+test("spaces of a command are not collapsed", async () => {
+  await dialog.ask(item({ command: "a  b\n c\td" }), live());
+  assert.equal(editor.messages[0].detail, "a\u00a0 b\n\u00a0c\u00a0\u00a0\u00a0\u00a0d");
+});
+
+test("a change that is no unified diff is shown as text", async () => {
+  await dialog.ask(item({ path: "a.py", diff: "replace x by y" }), live());
+  assert.equal(editor.messages[0].detail, "Path: a.py\n\nreplace x by y");
+  assert.deepEqual(editor.executed, []);
+});
+
 test("a command of 100 kB is a document, and the dialog says so", async () => {
   const command = `echo ${"x".repeat(102_395)}\u001b`;
   await dialog.ask(item({ command }), live());
@@ -65,7 +76,7 @@ test("a change opens in the diff editor", async () => {
   assert.equal(documents.provideTextDocumentContent(before), "old\n");
   assert.equal(documents.provideTextDocumentContent(after), "new\n");
   assert.equal(title, "src/a.py (asks for permission)");
-  assert.match(editor.messages[0].detail, /The change \(\+1 −1\) is open in the diff editor\./);
+  assert.equal(editor.messages[0].detail, "Path: src/a.py\n\nThe change (+1 −1) is open in the diff editor.");
 });
 
 test("a changed document with links is shown as plain text", async () => {

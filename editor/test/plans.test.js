@@ -11,7 +11,7 @@ const { ItemQueue } = require("../src/queue");
 
 const STEPS = [{ content: "Read" }, { content: "Write", priority: "high" }];
 
-function opened(more = {}) {
+function opened(more = {}, outcome = "accepted") {
   const queue = new ItemQueue();
   const ask = { type: "plan_review", title: "Tidy up", plan: "Do it.\u202e", steps: STEPS, ...more };
   queue.update("w", readItems([{ id: "1", origin: { client: "page", session: "s" }, ask }], "w"));
@@ -21,7 +21,13 @@ function opened(more = {}) {
   const plans = new Plans(
     documents,
     queue,
-    async (item, body) => (sent.push(body), queue.answering(item.id), queue.settle(item.id), null),
+    async (item, body) => {
+      sent.push(body);
+      queue.answering(item.id);
+      queue.settle(item.id);
+      plans.update();
+      return { outcome, message: "" };
+    },
     (...session) => followed.push(session),
   );
   const text = () => documents.provideTextDocumentContent(editor.shown[0]);
@@ -82,6 +88,13 @@ test("an agent's own options decide how a plan can be approved", async () => {
   editor.pick = (rows) => rows[1];
   await plans.approve("1");
   assert.deepEqual(sent, [{ approved: true, feedback: "", option: "ask" }]);
+});
+
+test("a late answer does not claim that the plan was approved", async () => {
+  const { queue, plans, text } = opened({}, "late");
+  await plans.show(queue.get("1"));
+  await plans.approve("1");
+  assert.match(text(), /decided elsewhere, or it has expired/);
 });
 
 test("a plan that is decided elsewhere says so, and can no longer be approved", async () => {
