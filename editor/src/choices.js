@@ -60,8 +60,14 @@ function lastingTexts({ options, risk }) {
   if (risk) return [];
   return options
     .filter(({ kind }) => kind === "allow_always")
-    .map((option) => [option.label, option.description].filter(Boolean).map((text) => label(text, 200)).join(": "))
-    .filter((text) => text && text !== "Always allow");
+    .map(({ label: shown, description }) => [/^always allow$/i.test(shown) ? "" : shown, description])
+    .map((parts) =>
+      parts
+        .filter(Boolean)
+        .map((text) => label(text, 200))
+        .join(": "),
+    )
+    .filter(Boolean);
 }
 
 module.exports = { choicesOf, needsPick, permissionAnswer, lastingTexts };

@@ -24,6 +24,8 @@ const STABLE = 5000; // Milliseconds after which a connection counts as stable.
 const KEY_GRACE = 1500; // Another window that starts a gateway at this moment stores its key within this time.
 const STOP_TIMEOUT = 15_000;
 
+const WHERE = "If another editor has started it, run “Tieline: Copy the Gateway's Key” there.";
+
 /** @typedef {"off" | "searching" | "starting" | "connected" | "waiting" | "locked" | "failed"} State */
 /** @typedef {import("./hello").Found} Found */
 
@@ -232,12 +234,12 @@ class Connection {
    * @param {number} run @param {string} base @param {string} key @param {Found} hello
    */
   async #try(run, base, key, hello) {
-    if (hello.needsKey && !key) return "The gateway needs its key.";
+    if (hello.needsKey && !key) return `The gateway needs its key. ${WHERE}`;
     const api = this.#environment.api(base, key);
     try {
       await api.get("/api/workspaces");
     } catch (error) {
-      if (error instanceof ApiError && error.status === 401) return "The gateway refuses the stored key.";
+      if (error instanceof ApiError && error.status === 401) return `The gateway refuses the stored key. ${WHERE}`;
       throw error;
     }
     if (run !== this.#run) return "";

@@ -41,7 +41,9 @@ function decide(answer, address, { cannotStart, wasForeign, starts, now }) {
     case "older":
       return {
         action: "fail",
-        reason: `The gateway at ${address} is version ${answer.version || "unknown"}, which this extension cannot use. Update it (for example “uv tool upgrade tieline”) and restart it.`,
+        reason:
+          `The gateway at ${address} is version ${answer.version || "unknown"}, which this extension cannot use. ` +
+          "Update it, for example with “uv tool upgrade tieline”, and restart it.",
       };
     case "other":
       return {

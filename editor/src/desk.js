@@ -9,7 +9,7 @@ const { headline, originText } = require("./items");
 const { label } = require("./text");
 
 const MOST_LISTED = 200;
-const MOST_STALE = 5; // The editor cannot close a notification. This many of settled items may stay open.
+const MOST_STALE = 30; // An extension cannot close a notification. This many of settled items may stay open.
 const LATE = "This was already answered, or it has expired.";
 
 /** @typedef {import("./items").Item} Item */
@@ -98,7 +98,7 @@ class Desk {
       if (gone.aborted) return void vscode.window.showInformationMessage(LATE);
       if (body === null) return;
       const problem = await send(this.#inbox, item, body);
-      if (!problem) return;
+      if (problem.outcome !== "refused") return;
       void vscode.window.showErrorMessage(`The answer was not accepted: ${label(problem.message, 300)}`);
       // Only a form can be corrected. Its dialog opens again at the field, unless the item is being used elsewhere.
       if (!problem.param || item.ask.type !== "form" || !this.#queue.open(item.id)) return;
@@ -117,16 +117,15 @@ class Desk {
 }
 
 /**
- * Send an answer. Say so if it came too late. Return a refusal that the user can act on, or null if the item is settled.
+ * Send an answer, and tell the user if it was late.
  * @param {import("./inbox").Inbox} inbox
  * @param {Item} item
  * @param {unknown} body
- * @returns {Promise<Refusal | null>}
  */
 async function send(inbox, item, body) {
-  const { outcome, message, param } = await inbox.answer(item, body);
-  if (outcome === "late") void vscode.window.showInformationMessage(message);
-  return outcome === "refused" ? { message, param } : null;
+  const sent = await inbox.answer(item, body);
+  if (sent.outcome === "late") void vscode.window.showInformationMessage(sent.message);
+  return sent;
 }
 
 const ICONS = { permission: "$(shield)", plan_review: "$(checklist)", form: "$(question)" };

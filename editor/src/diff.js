@@ -3,8 +3,8 @@
 "use strict";
 
 /**
- * Return both sides of a unified diff: the lines of its hunks, with one heading for each file and each hunk. Return null
- * if the text is not a unified diff.
+ * Return both sides of a unified diff: the lines of its hunks, with one heading for each file and each hunk. Return
+ * null if the text is not a unified diff.
  * @param {string} diff
  * @returns {{before: string, after: string, added: number, removed: number} | null}
  */
@@ -29,7 +29,8 @@ function splitDiff(diff) {
     } else if (isInside && (line.startsWith(" ") || line === "")) {
       both(line.slice(1));
       [oldLeft, newLeft] = [oldLeft - 1, newLeft - 1];
-    } else if (line.startsWith("\\ ")) continue; // "\ No newline at end of file"
+    } else if (line.startsWith("\\ "))
+      continue; // "\ No newline at end of file"
     else if (isInside) return null;
     else if (line.startsWith("+++ ") && hunks > 0) both(`⋯ ${line.slice(4)}`);
     else if (!/^(--- |\+\+\+ |diff |index |new file|deleted file|old mode|new mode|similarity|rename |$)/.test(line))

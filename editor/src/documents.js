@@ -1,7 +1,8 @@
 // Read-only documents: long commands, plans and both sides of a change.
 //
-// They are shown as text in an editor. Their language is never Markdown, because the editor turns links of Markdown
-// documents into commands. Plans have a language of their own that only colours the text.
+// They are shown as text in an editor. In some languages, such as Markdown and HTML, the editor makes links of a
+// document clickable, even those that run commands. So documents have only languages without links; plans have a
+// language of their own that only colours the text.
 
 "use strict";
 
@@ -12,7 +13,8 @@ const { label, visible } = require("./text");
 const ITEM_SCHEME = "tieline";
 /** The scheme of other documents. */
 const TEXT_SCHEME = "tieline-text";
-const MOST_DOCUMENTS = 100;
+const MOST_DOCUMENTS = 40;
+const LINKLESS = /\.(c|cc|cpp|cs|diff|go|h|hpp|java|js|jsx|kt|lua|php|py|rb|rs|sh|sql|swift|tieline-plan|ts|tsx)$/i;
 
 /** @implements {vscode.TextDocumentContentProvider} */
 class Documents {
@@ -46,21 +48,27 @@ class Documents {
   put(scheme, group, name, text) {
     const uri = documentUri(scheme, group, name);
     const key = uri.toString();
-    if (this.#texts.get(key) === text) return uri;
+    const shown = visible(text);
+    if (this.#texts.get(key) === shown) return uri;
     const isNew = !this.#texts.has(key);
-    this.#texts.set(key, visible(text));
+    this.#texts.set(key, shown);
     if (this.#texts.size > MOST_DOCUMENTS) this.#texts.delete([...this.#texts.keys()][0]);
     if (!isNew) this.#changed.fire(uri);
     return uri;
   }
 
-  /** Open a document beside the active editor. @param {vscode.Uri} uri @param {{isFocused?: boolean}} [options] */
+  /** Open a document in an editor. @param {vscode.Uri} uri @param {{isFocused?: boolean}} [options] */
   async show(uri, { isFocused = false } = {}) {
     const document = await vscode.workspace.openTextDocument(uri);
     await vscode.window.showTextDocument(document, { preview: false, preserveFocus: !isFocused });
   }
 
-  /** Open two documents in the diff editor. @param {vscode.Uri} before @param {vscode.Uri} after @param {string} title */
+  /**
+   * Open two documents in the diff editor.
+   * @param {vscode.Uri} before
+   * @param {vscode.Uri} after
+   * @param {string} title
+   */
   async compare(before, after, title) {
     await vscode.commands.executeCommand("vscode.diff", before, after, label(title, 100), {
       preview: false,
@@ -90,12 +98,29 @@ function documentUri(scheme, group, name) {
 /** Return the id of the item to which a document belongs, or null. @param {vscode.Uri | undefined} uri */
 function itemOf(uri) {
   if (uri?.scheme !== ITEM_SCHEME) return null;
-  return decodeURIComponent(uri.path.split("/")[1] ?? "");
+  try {
+    return decodeURIComponent(uri.path.split("/")[1] ?? "");
+  } catch {
+    return null;
+  }
 }
 
 /** Return a text as a file name without special characters. @param {string} text */
 function fileName(text, most = 40) {
-  return text.slice(0, 400).replace(/[^\p{L}\p{N}._-]+/gu, " ").trim().slice(0, most).trim() || "Untitled";
+  return (
+    text
+      .slice(0, 400)
+      .replace(/[^\p{L}\p{N}._-]+/gu, " ")
+      .trim()
+      .slice(0, most)
+      .trim() || "Untitled"
+  );
 }
 
-module.exports = { Documents, ITEM_SCHEME, TEXT_SCHEME, itemOf, fileName };
+/** Return the name of a document for a file. Its ending decides on the document's language. @param {string} path */
+function documentName(path) {
+  const name = fileName(path.split(/[\\/]/).pop() ?? "", 80);
+  return LINKLESS.test(name) ? name : `${name}.txt`;
+}
+
+module.exports = { Documents, ITEM_SCHEME, TEXT_SCHEME, itemOf, fileName, documentName };

@@ -27,12 +27,12 @@ const { ChatView } = require("./view");
 const { useInVsCode } = require("./vscode-chat");
 const { Workspaces } = require("./workspaces");
 
-/** @param {number} length @returns {Promise<void>} */
-const pause = (length) => new Promise((resolve) => setTimeout(resolve, length));
+/** Wait, without keeping Node alive that has nothing else to do. @param {number} length @returns {Promise<void>} */
+const pause = (length) => new Promise((resolve) => /** @type {any} */ (setTimeout(resolve, length)).unref?.());
 
 /** @param {vscode.ExtensionContext} context */
 function activate(context) {
-  const window = new Window(context);
+  const window = new WindowParts(context);
   context.subscriptions.push(window);
   window.start();
 }
@@ -43,13 +43,16 @@ function deactivate() {
 }
 
 /** Everything that belongs to one window of the editor. */
-class Window {
+class WindowParts {
   #context;
   #output = vscode.window.createOutputChannel("Tieline");
   #log = (/** @type {string} */ text) => this.#output.appendLine(`${new Date().toISOString()} ${text}`);
   /** Whether the user does not want to be disturbed in this window; undefined if the setting decides. */
   #quiet = /** @type {boolean | undefined} */ (undefined);
   #isQuiet = () => this.#quiet ?? settings.isQuiet;
+  #isDisposed = false;
+  /** The problem of the connection that was reported last. */
+  #reported = "";
 
   /** @param {vscode.ExtensionContext} context */
   constructor(context) {
@@ -88,7 +91,10 @@ class Window {
       permission: new PermissionDialog(this.documents),
       form: new QuestionDialog(this.documents, this.workspaces),
     };
-    this.desk = new Desk(this.queue, this.inbox, dialogs, this.plans, this.#isQuiet);
+    const plans = {
+      show: (/** @type {import("./items").Item} */ item) => this.plans.show(item).then(() => this.#refresh()),
+    };
+    this.desk = new Desk(this.queue, this.inbox, dialogs, plans, this.#isQuiet);
     const requests = new PageRequests(this.workspaces, this.connection, this.documents);
     this.view = new ChatView(
       context.extensionUri,
@@ -106,6 +112,7 @@ class Window {
     const { subscriptions } = this.#context;
     this.connection.onChange(() => void this.workspaces.sync());
     this.connection.onChange(() => this.#refresh());
+    this.connection.onChange(() => void this.#reportProblem());
     this.workspaces.onChange(() => this.inbox.sync());
     this.workspaces.onChange(() => this.#refresh());
     this.queue.onChange(() => this.#onQueue());
@@ -127,6 +134,7 @@ class Window {
   }
 
   dispose() {
+    this.#isDisposed = true;
     this.connection.disconnect();
     this.inbox.close();
     this.progress.dispose();
@@ -157,6 +165,8 @@ class Window {
       restartGateway: () => this.#attempt(() => this.connection.restart()),
       stopGateway: () => this.#attempt(() => this.connection.stop()),
       setKey: () => this.#setKey(),
+      copyKey: () => this.#copyKey(),
+      openTerminal: () => this.#openTerminal(),
       setAutonomy: () => changeAutonomy(this.workspaces),
       toggleDoNotDisturb: () => this.#toggleQuiet(),
       useInCursor: () => this.tunnel.open(),
@@ -190,19 +200,21 @@ class Window {
   }
 
   #refresh() {
+    if (this.#isDisposed) return;
     const { state, reason } = this.connection;
     const { current } = this.workspaces;
     const autonomy = current?.name ? current.autonomy : null;
-    this.status.update({ state, reason, waiting: this.queue.items.length, isQuiet: this.#isQuiet(), autonomy });
+    // While the gateway is away, what waits cannot be answered. The listing after the reconnect says what is left.
+    const waiting = state === "connected" ? this.queue.items.length : 0;
+    this.status.update({ state, reason, waiting, isQuiet: this.#isQuiet(), autonomy });
     this.status.showPlan(this.plans.progress);
     void this.view.update();
   }
 
   /** Show what waits; if nothing does, what there is to do about the connection. */
   async #showStatus() {
-    if (this.queue.items.length) return this.desk.list();
     const { state, reason } = this.connection;
-    if (state === "connected") return this.view.open();
+    if (state === "connected") return this.queue.items.length ? this.desk.list() : this.view.open();
     if (state === "locked") return this.#setKey();
     const text = label(reason || "Tieline is not connected to a gateway.", 400);
     const chosen = await vscode.window.showInformationMessage(text, "Connect", "Show Log");
@@ -230,11 +242,40 @@ class Window {
     this.connection.connect();
   }
 
+  async #copyKey() {
+    const key = await this.keys.get(settings.address.origin);
+    if (!key) return void vscode.window.showInformationMessage("No key is stored for this gateway.");
+    await vscode.env.clipboard.writeText(key);
+    void vscode.window.setStatusBarMessage("Copied the gateway's key", 4000);
+  }
+
+  /** Open a terminal in which clients, such as `tieline run claude`, find the gateway's key. */
+  async #openTerminal() {
+    const key = await this.keys.get(settings.address.origin);
+    const { current } = this.workspaces;
+    const cwd = current?.folder.uri.scheme === "file" ? current.folder.uri : undefined;
+    vscode.window.createTerminal({ name: "Tieline", cwd, env: key ? { TIELINE_KEY: key } : {} }).show();
+  }
+
+  /** Report a problem that only the user can solve, once. */
+  async #reportProblem() {
+    const { state, reason } = this.connection;
+    if (state === "connected") this.#reported = "";
+    if ((state !== "locked" && state !== "failed") || reason === this.#reported || this.#isQuiet()) return;
+    this.#reported = reason;
+    const button = state === "locked" ? "Enter Key" : "Show Log";
+    const chosen = await vscode.window.showWarningMessage(`Tieline: ${label(reason, 400)}`, button);
+    if (chosen === "Enter Key") await this.#setKey();
+    else if (chosen) this.#output.show();
+  }
+
   #toggleQuiet() {
     this.#quiet = !this.#isQuiet();
     this.#refresh();
     void this.desk.announce();
-    const text = this.#quiet ? "Tieline only counts what waits, in the status bar." : "Tieline shows notifications again.";
+    const text = this.#quiet
+      ? "Tieline only counts what waits, in the status bar."
+      : "Tieline shows notifications again.";
     void vscode.window.setStatusBarMessage(text, 4000);
   }
 

@@ -69,7 +69,8 @@ function readTyped(field, typed) {
 function hint(field) {
   const parts = [];
   if (field.kind === "number") parts.push(field.is_whole ? "a whole number" : "a number");
-  const unit = field.kind === "text" || field.kind === "file" ? " characters" : field.kind === "choice" ? " choices" : "";
+  const unit =
+    field.kind === "text" || field.kind === "file" ? " characters" : field.kind === "choice" ? " choices" : "";
   if (field.minimum !== null) parts.push(`at least ${field.minimum}${unit}`);
   if (field.maximum !== null) parts.push(`at most ${field.maximum}${unit}`);
   if (field.format) parts.push(field.format);

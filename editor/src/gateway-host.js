@@ -8,6 +8,9 @@ const { sayHello } = require("./hello");
 const { nodeModule } = require("./node");
 const { settings } = require("./settings");
 
+const IN_BROWSER =
+  "This editor runs in a browser and cannot start it: run “tieline serve”, with this page's origin in server.origins.";
+
 class GatewayHost {
   #logFolder;
   #wanted = false;
@@ -26,8 +29,7 @@ class GatewayHost {
   cannotStart() {
     const { base, canStart } = settings.address;
     const none = `No gateway answers at ${base}.`;
-    if (nodeModule("child_process") === null)
-      return `${none} This editor runs in a browser and cannot start it: run “tieline serve”, with this page's origin in server.origins.`;
+    if (nodeModule("child_process") === null) return `${none} ${IN_BROWSER}`;
     if (!canStart) return none;
     if (!vscode.workspace.isTrusted) return `${none} None is started for a folder that you have not trusted.`;
     if (!settings.startsGateway) return `${none} Start it with “tieline serve”.`;

@@ -14,7 +14,8 @@ const POLL = 150;
 const MOST_LOG = 64 << 10;
 
 const INSTALL =
-  "Install it with “uv tool install tieline” or “pipx install tieline”, or name the program in the setting tieline.command.";
+  "Install it with “uv tool install tieline” or “pipx install tieline”, " +
+  "or name the program in the setting tieline.command.";
 
 /** A start that failed. `message` is for the user, `log` has the last lines of the gateway's output. */
 class StartError extends Error {
@@ -27,7 +28,9 @@ class StartError extends Error {
 
 /** Return the program and its first arguments from the setting. @param {unknown} setting @returns {string[]} */
 function commandLine(setting) {
-  const parts = (Array.isArray(setting) ? setting : [setting]).filter((part) => typeof part === "string" && part.trim());
+  const parts = (Array.isArray(setting) ? setting : [setting]).filter(
+    (part) => typeof part === "string" && part.trim(),
+  );
   return parts.length ? parts : ["tieline"];
 }
 

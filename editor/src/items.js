@@ -11,8 +11,8 @@ const { label } = require("./text");
  *   required: boolean, default: unknown, options: Option[], many: boolean, is_open: boolean, is_whole: boolean,
  *   minimum: number | null, maximum: number | null, pattern: string, format: string}} Field
  * @typedef {{content: string, status: string, priority: string}} Step
- * @typedef {{type: "permission", title: string, tool: string, kind: string, path: string, command: string, diff: string,
- *   detail: string, input: string, hidden: number, risk: string, options: Option[]}} Permission
+ * @typedef {{type: "permission", title: string, tool: string, kind: string, path: string, command: string,
+ *   diff: string, detail: string, input: string, hidden: number, risk: string, options: Option[]}} Permission
  * @typedef {{type: "plan_review", title: string, plan: string, steps: Step[], detail: string, hidden: number,
  *   options: Option[]}} PlanReview
  * @typedef {{type: "form", message: string, fields: Field[], url: string}} Question
@@ -48,7 +48,9 @@ const list = (value) => (Array.isArray(value) ? value : []);
  * @returns {Item[]}
  */
 function readItems(items, workspace) {
-  const read = list(items).slice(0, MOST_ITEMS).map((item) => readItem(item, workspace));
+  const read = list(items)
+    .slice(0, MOST_ITEMS)
+    .map((item) => readItem(item, workspace));
   return /** @type {Item[]} */ (read.filter((item) => item !== null));
 }
 

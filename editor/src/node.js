@@ -22,7 +22,10 @@ function randomKey() {
   const bytes = new Uint8Array(32);
   const crypto = globalThis.crypto ?? nodeModule("crypto").webcrypto;
   crypto.getRandomValues(bytes);
-  return btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  return btoa(String.fromCharCode(...bytes))
+    .replaceAll("+", "-")
+    .replaceAll("/", "_")
+    .replaceAll("=", "");
 }
 
 module.exports = { nodeModule, randomKey };

@@ -3,7 +3,7 @@
 "use strict";
 
 const vscode = require("vscode");
-const { TEXT_SCHEME, fileName } = require("./documents");
+const { TEXT_SCHEME, documentName } = require("./documents");
 const { insideFolder } = require("./paths");
 const { label } = require("./text");
 
@@ -31,7 +31,7 @@ class PageRequests {
       case "openFile":
         return this.#openFile(message.path, message.line);
       case "openDiff":
-        return this.#openDiff(message.path, message.before, message.after);
+        return this.#openDiff(message);
       case "openExternal":
         return this.#openExternal(message.path);
     }
@@ -53,18 +53,19 @@ class PageRequests {
     }
   }
 
-  /** @param {unknown} path @param {unknown} before @param {unknown} after */
-  async #openDiff(path, before, after) {
+  /** @param {{[name: string]: unknown}} message */
+  async #openDiff({ path, before, after, line }) {
     if (typeof before !== "string" && typeof after !== "string") return;
     const [old, text] = [String(before ?? ""), String(after ?? "")];
     if (old.length + text.length > MOST_TEXT)
       return void vscode.window.showWarningMessage("This change is too large for the diff editor.");
     const shown = label(path, 200);
-    const name = fileName(shown.split(/[\\/]/).pop() ?? "");
+    const name = documentName(shown);
     const group = `page ${shown}`;
     const left = this.#documents.put(TEXT_SCHEME, group, `before/${name}`, old);
     const right = this.#documents.put(TEXT_SCHEME, group, `after/${name}`, text);
-    await this.#documents.compare(left, right, `${shown || "Change"} (before ↔ after)`);
+    const place = typeof line === "number" && line > 1 ? `, from line ${Math.floor(line)}` : "";
+    await this.#documents.compare(left, right, `${shown || "Change"} (before ↔ after${place})`);
   }
 
   /** @param {unknown} path */

@@ -5,7 +5,7 @@
 const vscode = require("vscode");
 const { choicesOf, lastingTexts, needsPick, permissionAnswer } = require("./choices");
 const { splitDiff } = require("./diff");
-const { ITEM_SCHEME, fileName } = require("./documents");
+const { ITEM_SCHEME, documentName } = require("./documents");
 const { headline, originText } = require("./items");
 const { label, plural, visible } = require("./text");
 
@@ -24,17 +24,12 @@ function describe(ask) {
   if (ask.risk) head.push(`⚠ Risky: ${label(ask.risk, 300)}`);
   if (ask.hidden) head.push(`The request is too long to show in full: ${plural(ask.hidden, "character")} hidden.`);
   if (ask.path && ask.path !== "." && !ask.command) head.push(`Path: ${label(ask.path, 300)}`);
-  const parts = [ask.command, ask.diff, ask.detail].filter(Boolean);
-  if (parts.length === 0 && ask.input) parts.push(ask.input);
+  const change = ask.diff ? splitDiff(ask.diff) : null;
+  const parts = [ask.command, change ? "" : ask.diff, ask.detail].filter(Boolean);
+  if (parts.length === 0 && !change) parts.push(ask.input);
   const text = parts.join("\n\n");
   const lines = text.split("\n").length;
-  return {
-    head,
-    text,
-    lines,
-    isLong: text.length > MOST_CHARACTERS || lines > MOST_LINES,
-    change: ask.diff ? splitDiff(ask.diff) : null,
-  };
+  return { head, text, lines, isLong: text.length > MOST_CHARACTERS || lines > MOST_LINES, change };
 }
 
 /**
@@ -50,11 +45,14 @@ function dialogDetail({ head, text, lines, isLong, change }, lasting) {
         "It is open in the editor. Choose Cancel to read it first: nothing is decided then, and “Decide…” at the top " +
         "of the editor brings this dialog back.",
     );
-  } else if (text) parts.push(visible(text));
+  } else if (text) parts.push(spaced(visible(text)));
   if (change) parts.push(`The change (+${change.added} −${change.removed}) is open in the diff editor.`);
   if (lasting.length) parts.push(`“Always Allow” means: ${lasting.slice(0, 5).join(" · ")}`);
   return parts.join("\n\n");
 }
+
+/** Return a text whose spaces a dialog does not collapse. @param {string} text */
+const spaced = (text) => text.replaceAll("\t", "\u00a0".repeat(4)).replace(/^ | (?= )/gm, "\u00a0");
 
 /** The modal dialog of a permission. */
 class PermissionDialog {
@@ -93,13 +91,13 @@ class PermissionDialog {
   async #showDocuments(item, { text, isLong, change }) {
     const { ask, id } = item;
     if (change) {
-      const name = fileName(ask.path.split(/[\\/]/).pop() || "change");
+      const name = documentName(ask.path || "change");
       const before = this.#documents.put(ITEM_SCHEME, id, `before/${name}`, change.before);
       const after = this.#documents.put(ITEM_SCHEME, id, `after/${name}`, change.after);
       await this.#documents.compare(before, after, `${ask.path || "Change"} (asks for permission)`);
     }
-    if (isLong && !(change && !ask.command && !ask.detail)) {
-      const name = ask.diff && !change ? "Change.diff" : ask.command ? "Command" : "Request";
+    if (isLong) {
+      const name = ask.command ? "Command" : ask.diff && !change ? "Change.diff" : "Request";
       await this.#documents.show(this.#documents.put(ITEM_SCHEME, id, name, text));
     }
   }

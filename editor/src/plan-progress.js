@@ -4,6 +4,7 @@
 
 const MOST_SESSIONS = 20;
 const PAUSE = 2000;
+const MOST_FAILURES = 30;
 
 class PlanProgress {
   #connection;
@@ -42,8 +43,8 @@ class PlanProgress {
   async #read(workspace, sessions) {
     const cut = new AbortController();
     this.#streams.set(workspace, cut);
-    let last = "";
-    while (!cut.signal.aborted && sessions.size > 0) {
+    let [last, failures] = ["", 0];
+    while (!cut.signal.aborted && sessions.size > 0 && failures < MOST_FAILURES) {
       try {
         /** @type {Record<string, string>} */
         const headers = last ? { "last-event-id": last } : {};
@@ -52,7 +53,7 @@ class PlanProgress {
           headers,
           signal: cut.signal,
           received: (data, id) => {
-            last = id;
+            [last, failures] = [id, 0];
             this.#receive(JSON.parse(data), sessions);
             if (sessions.size === 0) cut.abort();
           },
@@ -60,9 +61,11 @@ class PlanProgress {
       } catch {
         // The gateway is restarting; the steps are not worth a message.
       }
+      failures += 1;
       if (!cut.signal.aborted) await this.#pause(PAUSE);
     }
     this.#streams.delete(workspace);
+    sessions.clear();
   }
 
   /** @param {any} message @param {Set<string>} sessions */

@@ -11,9 +11,13 @@ const { label } = require("./text");
 
 const MOST_PLANS = 20; // that are followed after their decision
 const MOST_FEEDBACK = 10_000;
+const REJECTED = "Rejected";
 
-/** @typedef {import("./plan-text").PlanState & {uri: vscode.Uri}} ShownPlan */
-/** @typedef {(item: import("./items").Item, body: unknown) => Promise<{message: string} | null>} Send */
+/**
+ * A plan with its document. `isOver`: it was rejected, or nothing is known of its steps.
+ * @typedef {import("./plan-text").PlanState & {uri: vscode.Uri, isOver: boolean}} ShownPlan
+ */
+/** @typedef {(item: import("./items").Item, body: unknown) => Promise<{outcome: string, message: string}>} Send */
 
 /** @implements {vscode.CodeLensProvider} */
 class Plans {
@@ -25,8 +29,9 @@ class Plans {
   #shown = new Map();
   #changed = new vscode.EventEmitter();
   onDidChangeCodeLenses = this.#changed.event;
-  /** @type {string} */
   #latest = "";
+  /** The plans whose answer is being sent. @type {Set<string>} */
+  #deciding = new Set();
 
   /**
    * @param {import("./documents").Documents} documents
@@ -44,7 +49,7 @@ class Plans {
   /** The plan that was shown or decided last, with its progress; null if there is none. */
   get progress() {
     const plan = this.#shown.get(this.#latest);
-    if (!plan || plan.steps.length === 0) return null;
+    if (!plan || plan.isOver || plan.steps.length === 0) return null;
     return { ...progressOf(plan.steps), title: plan.item.ask.title };
   }
 
@@ -84,7 +89,7 @@ class Plans {
     if (!plan) return;
     const feedback = await this.#feedback(plan);
     if (feedback === undefined) return;
-    const decision = feedback ? `Rejected: ${feedback}` : "Rejected.";
+    const decision = feedback ? `${REJECTED}: ${feedback}` : `${REJECTED}.`;
     await this.#decide(plan, { approved: false, feedback }, decision);
   }
 
@@ -93,6 +98,7 @@ class Plans {
     for (const plan of this.#shown.values()) {
       if (plan.item.session !== session) continue;
       plan.steps = readSteps(entries);
+      plan.isOver = plan.decision.startsWith(REJECTED);
       this.#write(plan);
     }
   }
@@ -100,8 +106,11 @@ class Plans {
   /** Update the documents of plans that were decided elsewhere. */
   update() {
     for (const plan of this.#shown.values()) {
-      if (plan.decision || this.#queue.state(plan.item.id) !== "gone") continue;
+      const { id } = plan.item;
+      // The listing without the item may arrive before the response to our own answer.
+      if (plan.decision || this.#deciding.has(id) || this.#queue.state(id) !== "gone") continue;
       plan.decision = "This plan was decided elsewhere, or it has expired.";
+      plan.isOver = true;
       this.#write(plan);
     }
   }
@@ -131,7 +140,7 @@ class Plans {
   #add(item) {
     const name = `${fileName(item.ask.title)}.tieline-plan`;
     const uri = this.#documents.put(ITEM_SCHEME, item.id, name, "");
-    const plan = { item, steps: item.ask.steps, decision: "", uri };
+    const plan = { item, steps: item.ask.steps, decision: "", uri, isOver: false };
     this.#shown.set(item.id, plan);
     if (this.#shown.size > MOST_PLANS) this.#shown.delete([...this.#shown.keys()][0]);
     return plan;
@@ -174,11 +183,17 @@ class Plans {
 
   /** @param {ShownPlan} plan @param {unknown} body @param {string} decision */
   async #decide(plan, body, decision) {
-    const refusal = await this.#send(plan.item, body);
-    if (refusal)
-      return void vscode.window.showErrorMessage(`The answer was not accepted: ${label(refusal.message, 300)}`);
-    plan.decision ||= decision;
-    this.#write(plan);
+    this.#deciding.add(plan.item.id);
+    const { outcome, message } = await this.#send(plan.item, body);
+    this.#deciding.delete(plan.item.id);
+    if (outcome === "refused")
+      void vscode.window.showErrorMessage(`The answer was not accepted: ${label(message, 300)}`);
+    if (outcome === "accepted") {
+      plan.decision = decision;
+      plan.isOver = decision.startsWith(REJECTED);
+      this.#write(plan);
+    }
+    this.update();
   }
 }
 

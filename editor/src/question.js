@@ -84,7 +84,8 @@ class QuestionDialog {
   async #field(item, field, { at, value, problem, gone }) {
     const total = item.ask.fields.length;
     const about = label([field.description, hint(field)].filter(Boolean).join(" · "), 300);
-    const question = field.title && field.title !== item.ask.message ? `${headline(item)} — ${field.title}` : headline(item);
+    const question =
+      field.title && field.title !== item.ask.message ? `${headline(item)} — ${field.title}` : headline(item);
     const frame = {
       title: label(question, LONG_MESSAGE),
       about: problem ? `${label(problem, 200)} ${about}` : about,
@@ -133,7 +134,8 @@ class QuestionDialog {
     const result = await pick(frame, rows, { active, isMany: field.many, check });
     if (result.kind !== "value") return result;
     const chosen = field.many ? /** @type {unknown[]} */ (result.value) : [result.value];
-    if (!chosen.includes(OTHER_VALUE)) return { kind: "value", value: field.many && !chosen.length ? null : result.value };
+    if (!chosen.includes(OTHER_VALUE))
+      return { kind: "value", value: field.many && !chosen.length ? null : result.value };
     const typed = await askText({ ...frame, title: `${frame.title} — ${OTHER}` }, "", (text) => ({
       value: text.trim(),
       problem: text.trim() ? "" : "Please enter your own answer, or go back.",
@@ -148,7 +150,9 @@ class QuestionDialog {
     const url = readUrl(item.ask.url);
     for (;;) {
       const rows = [
-        ...(url ? [{ label: `$(link-external) Open ${label(url.host, 80)}`, detail: label(url.href, 400), value: "open" }] : []),
+        ...(url
+          ? [{ label: `$(link-external) Open ${label(url.host, 80)}`, detail: label(url.href, 400), value: "open" }]
+          : []),
         { label: "$(check) Done", detail: "I have visited the page", value: "done" },
       ];
       const result = await pick({ ...plainFrame(item, gone), about: "Open the page, then confirm." }, rows, {});

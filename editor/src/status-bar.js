@@ -6,7 +6,11 @@ const vscode = require("vscode");
 const { label, plural } = require("./text");
 
 /** @type {Record<string, string>} */
-const AUTONOMY_TEXTS = { ask: "$(shield) Asks First", edits: "$(edit) Edits Allowed", all: "$(warning) Everything Allowed" };
+const AUTONOMY_TEXTS = {
+  ask: "$(shield) Asks First",
+  edits: "$(edit) Edits Allowed",
+  all: "$(warning) Everything Allowed",
+};
 
 /** @type {Record<string, string>} */
 const AUTONOMY_HELP = {
@@ -22,10 +26,18 @@ const AUTONOMY_HELP = {
 function mainText({ state, reason, waiting, isQuiet }) {
   const bell = isQuiet ? "$(bell-slash)" : "$(bell-dot)";
   if (waiting > 0)
-    return { text: `${bell} Tieline: ${waiting}`, tooltip: `${plural(waiting, "item")} waiting for you`, color: "warning" };
+    return {
+      text: `${bell} Tieline: ${waiting}`,
+      tooltip: `${plural(waiting, "item")} waiting for you`,
+      color: "warning",
+    };
   switch (state) {
     case "connected":
-      return { text: `${isQuiet ? "$(bell-slash)" : "$(comment-discussion)"} Tieline`, tooltip: "Connected", color: "" };
+      return {
+        text: `${isQuiet ? "$(bell-slash)" : "$(comment-discussion)"} Tieline`,
+        tooltip: "Connected",
+        color: "",
+      };
     case "searching":
       return { text: "$(sync~spin) Tieline", tooltip: "Looking for the gateway", color: "" };
     case "starting":
@@ -74,7 +86,10 @@ class StatusBar {
     this.#autonomy.show();
   }
 
-  /** Show the progress of a plan; null hides it. @param {{done: number, total: number, title: string} | null} progress */
+  /**
+   * Show the progress of a plan; null hides it.
+   * @param {{done: number, total: number, title: string} | null} progress
+   */
   showPlan(progress) {
     if (progress === null) return this.#plan.hide();
     this.#plan.text = `$(checklist) ${progress.done}/${progress.total}`;

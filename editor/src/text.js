@@ -39,7 +39,9 @@ function shorten(text, most) {
  */
 function label(text, most = 160) {
   // Shortened first, so that a text of a megabyte costs nothing.
-  const line = visible(String(text ?? "").slice(0, most * 4)).replace(/\s+/g, " ").trim();
+  const line = visible(String(text ?? "").slice(0, most * 4))
+    .replace(/\s+/g, " ")
+    .trim();
   return shorten(line.replaceAll("](", "] (").replaceAll("$(", "$ ("), most);
 }
 

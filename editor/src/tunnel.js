@@ -74,7 +74,11 @@ class TunnelPanel {
   }
 
   #showProgress() {
-    const options = { location: vscode.ProgressLocation.Notification, title: "Opening the tunnel …", cancellable: true };
+    const options = {
+      location: vscode.ProgressLocation.Notification,
+      title: "Opening the tunnel …",
+      cancellable: true,
+    };
     void vscode.window.withProgress(options, (_, cancelled) => {
       cancelled.onCancellationRequested(() => this.#process.stop());
       return new Promise((resolve) => (this.#endProgress = () => resolve(undefined)));

@@ -22,6 +22,10 @@ class ChatView {
   #view = null;
   /** What the webview shows: the gateway's address and workspace, or the text of a notice. */
   #shown = "";
+  /** Where the webview, which may be on another machine, reaches the gateway. */
+  #external = /** @type {{base: string, address: string} | null} */ (null);
+  /** The gateway's client when it was shown. @type {import("./api").GatewayApi | null} */
+  #api = null;
   /** @type {string[]} */
   #origins = [];
   #isReady = false;
@@ -71,6 +75,7 @@ class ChatView {
   /** Load the page again. */
   reload() {
     this.#shown = "";
+    this.#external = null;
     void this.update();
   }
 
@@ -86,17 +91,23 @@ class ChatView {
     if (notice) return this.#show(view, JSON.stringify(notice), () => noticePage(this.#parts(view), notice));
     const { api } = this.#connection;
     if (!api) return;
-    const base = await vscode.env.asExternalUri(vscode.Uri.parse(api.base, true));
-    if (view !== this.#view) return;
-    const address = base.toString(true).replace(/\/+$/, "");
+    if (this.#external?.base !== api.base) {
+      const uri = await vscode.env.asExternalUri(vscode.Uri.parse(api.base, true));
+      this.#external = { base: api.base, address: uri.toString(true).replace(/\/+$/, "") };
+      if (view !== this.#view) return;
+    }
+    const { address } = this.#external;
     const name = this.#workspaces.current?.name ?? "";
     this.#show(view, `${address} ${name}`, () => framePage(this.#parts(view), address));
   }
 
   /** @param {vscode.WebviewView} view @param {string} shown @param {() => string} html */
   #show(view, shown, html) {
-    if (this.#shown === shown) return;
+    const { api } = this.#connection;
+    // A page that did not load is loaded again after a reconnect.
+    if (this.#shown === shown && (this.#isReady || this.#api === api)) return;
     this.#shown = shown;
+    this.#api = api;
     this.#isReady = false;
     view.webview.html = html();
   }
@@ -105,15 +116,15 @@ class ChatView {
   #notice() {
     const { state, reason } = this.#connection;
     const { current } = this.#workspaces;
+    const link = state === "connected" ? "The gateway is connected." : "";
     if (!vscode.workspace.isTrusted)
       return {
-        text: `You have not trusted this folder, so Tieline does not work in it. ${state === "connected" ? "The gateway is connected." : ""}`,
+        text: `You have not trusted this folder, so Tieline does not work in it. ${link}`,
         buttons: [{ command: "workbench.trust.manage", title: "Manage Workspace Trust" }],
       };
     switch (state) {
       case "connected":
-        if (current && !current.name)
-          return { text: current.problem || "Registering this folder …", buttons: [RETRY] };
+        if (current && !current.name) return { text: current.problem || "Registering this folder …", buttons: [RETRY] };
         return null;
       case "locked":
         return { text: reason, buttons: [{ command: "tieline.setKey", title: "Enter the Key" }, RETRY] };
@@ -194,8 +205,7 @@ function readOrigins(origins) {
 }
 
 /** @param {string} text */
-const escaped = (text) =>
-  text.replace(/[&<>"']/g, (one) => `&#${one.charCodeAt(0)};`);
+const escaped = (text) => text.replace(/[&<>"']/g, (one) => `&#${one.charCodeAt(0)};`);
 
 /** @typedef {{nonce: string, source: string, script: string, style: string}} Parts */
 

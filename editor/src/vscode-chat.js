@@ -37,7 +37,9 @@ async function useInVsCode({ api }, { current }, keys, documents) {
   if (!snippet) return void vscode.window.showErrorMessage("This gateway has no settings for VS Code.");
   const text = forWorkspace(String(snippet.text), String(page.address), current?.name ?? "");
   const head = `// ${label(snippet.about, 600)}\n// Nothing has been changed. Copy what you need.\n`;
-  await documents.show(documents.put(TEXT_SCHEME, "vscode", "chatLanguageModels.jsonc", head + text), { isFocused: true });
+  await documents.show(documents.put(TEXT_SCHEME, "vscode", "chatLanguageModels.jsonc", head + text), {
+    isFocused: true,
+  });
   await offer(text, await keys.get(settings.address.origin));
 }
 
@@ -46,7 +48,10 @@ async function offer(text, key) {
   const known = await vscode.commands.getCommands(true);
   const buttons = ["Copy Settings", ...(key ? ["Copy Key"] : []), ...(known.includes(MANAGE) ? ["Manage Models"] : [])];
   for (;;) {
-    const chosen = await vscode.window.showInformationMessage("Settings for VS Code's chat are shown in the editor.", ...buttons);
+    const chosen = await vscode.window.showInformationMessage(
+      "Settings for VS Code's chat are shown in the editor.",
+      ...buttons,
+    );
     if (chosen === "Copy Settings") await vscode.env.clipboard.writeText(text);
     else if (chosen === "Copy Key") await vscode.env.clipboard.writeText(key);
     else if (chosen === "Manage Models") await vscode.commands.executeCommand(MANAGE);

@@ -28,7 +28,7 @@ function pathOf(uri, mapped) {
   const named = mapped[uri.toString()] ?? mapped[uri.toString(true)];
   if (typeof named === "string" && named) return named;
   if (uri.scheme === "file") return uri.fsPath;
-  // A folder of a virtual file system may still be on the gateway's machine. If it has an authority, it is a remote one.
+  // A folder of a virtual file system may still be on the gateway's machine. An authority means that it is remote.
   return uri.authority === "" ? uri.path : null;
 }
 
@@ -42,6 +42,8 @@ class Workspaces {
   #chosen = "";
   /** What the user chose in this window, by path. @type {Map<string, string>} */
   #autonomy = new Map();
+  /** The setting that was sent last. */
+  #setting = "";
   /** @type {Set<() => void>} */
   #listeners = new Set();
 
@@ -87,6 +89,7 @@ class Workspaces {
 
   /** Register the folders with the gateway, or forget them if it is gone. */
   async sync() {
+    this.#applySetting();
     this.#round += 1;
     const round = this.#round;
     const { api } = this.#connection;
@@ -112,6 +115,15 @@ class Workspaces {
     this.#emit();
   }
 
+  /** A changed setting replaces what was chosen in this window. A removed one means asking again. */
+  #applySetting() {
+    const setting = this.#host.autonomy();
+    if (setting === this.#setting) return;
+    this.#autonomy.clear();
+    if (!setting) for (const { path } of this.#all) this.#autonomy.set(path, "ask");
+    this.#setting = setting;
+  }
+
   /**
    * @param {Folder} folder
    * @param {import("./api").GatewayApi | null} api
@@ -121,7 +133,10 @@ class Workspaces {
     const path = pathOf(folder.uri, this.#host.mapped());
     const none = { folder, path: path ?? "", name: "", autonomy: "ask", problem: "" };
     if (path === null)
-      return { ...none, problem: "This folder is not on the gateway's machine. The setting tieline.folders can map it." };
+      return {
+        ...none,
+        problem: "This folder is not on the gateway's machine. The setting tieline.folders can map it.",
+      };
     if (!api) return none;
     const autonomy = this.#autonomy.get(path) ?? this.#host.autonomy();
     try {

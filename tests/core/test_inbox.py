@@ -508,3 +508,16 @@ async def test_only_the_items_that_a_watcher_sees_stop_their_time(clock: LoopClo
         assert [item.until for item in stand.inbox.items] == [None, 1090.0]
     for task in tasks:
         task.cancel()
+
+
+async def test_the_items_of_a_scope_can_be_withdrawn_even_while_their_leg_ends(stand: Stand) -> None:
+    ours = await stand.begin(stand.inbox.human(OURS).review(PLAN))
+    leaving = await stand.begin(stand.inbox.human(OURS).permit(PERMISSION))
+    theirs = await stand.begin(stand.inbox.human(THEIRS).permit(PERMISSION))
+    leaving.cancel()
+    stand.inbox.withdraw(IN_OURS, "It is gone.")
+    assert await ours == ReviewAnswer(approved=False, feedback="It is gone.", is_unanswered=True)
+    assert [item.id for item in stand.inbox.items] == ["ask_3"]
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    theirs.cancel()

@@ -1,6 +1,7 @@
 """Asks a running gateway for its models, or for any other JSON that it serves."""
 
 import asyncio
+from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -31,6 +32,15 @@ class _Rows(Value):
     data: tuple[_Row, ...] = ()
 
 
+class _Workspace(Value):
+    name: str
+    path: str
+
+
+class _Workspaces(Value):
+    workspaces: tuple[_Workspace, ...] = ()
+
+
 class _ErrorText(Value):
     message: str = ""
 
@@ -48,6 +58,20 @@ async def find_model(gateway: LocalGateway, name: str) -> ModelFacts:
     """Return what is known about a model. If there is none, raise a GatewayError that lists the most similar names."""
     row = await fetch(gateway, f"/v1/models/{quote(name, safe='/')}", _Row)
     return ModelFacts(context=row.context_length, max_output=row.max_output_tokens)
+
+
+async def in_workspace_of(gateway: LocalGateway, folder: Path) -> LocalGateway:
+    """Return the gateway with the base URL of the workspace that contains a folder, or unchanged if there is none.
+
+    `folder` is a real path. If several workspaces contain it, the innermost one is used.
+    """
+    try:
+        listed = (await fetch(gateway, "/api/workspaces", _Workspaces)).workspaces
+    except GatewayError:  # an older gateway, which has no workspaces
+        return gateway
+    around = [workspace for workspace in listed if folder.is_relative_to(workspace.path)]
+    name = max(around, key=lambda workspace: len(workspace.path)).name if around else ""
+    return gateway._replace(url=f"{gateway.url}/workspaces/{quote(name)}") if name else gateway
 
 
 async def fetch(gateway: LocalGateway, path: str, kind: type[T]) -> T:

@@ -41,6 +41,8 @@ MOST_FILES = 65536
 FILES_ON_MACOS = 10240
 """A limit on open files that macOS always accepts. It rejects higher ones, even if it reports no maximum."""
 _KEPT_MEMORY = 4 << 20
+IDLE_CHECK = 1.0
+"""Seconds between two checks whether a client is connected."""
 DRAIN = 1
 """Seconds that open requests have to finish after the gateway has been asked to stop."""
 CLOSING = 0.8
@@ -54,11 +56,13 @@ def serve(
     *,
     source: Path | None = None,
     simulate_cursor: bool = False,
+    idle_limit: float | None = None,
 ) -> None:
     """Run the gateway until it is interrupted. `announce` prints the start-up text and warnings.
 
     `source` is the configuration file. If `simulate_cursor` is true, the Cursor backend talks to a simulator of the
-    service.
+    service. If `idle_limit` is given, the gateway stops when no client has been connected for this number of seconds,
+    and clients may stop it.
     """
     hint = "Another tieline may be running; choose another port with `tieline serve --port`."
     listener = listen(config.server.host, config.server.port, hint)
@@ -75,13 +79,17 @@ def serve(
                     default_model=config.default_model or "cursor/demo",
                 )
                 token = "demo"  # noqa: S105 - the simulator accepts any token
-            app = build(settings, env, token, source=source)
+            stopping = asyncio.Event()
+            app = build(settings, env, token, source=source, stop=None if idle_limit is None else stopping.set)
             stack.push_async_callback(close, app)
             announce(app.startup.text(address(settings, listener.getsockname()[1])))
             for warning in app.warnings:
                 announce(f"{warning}\n")
             app.tasks.start(warn_of_unreachable(app), "reachability")
-            await GatewayServer(server_config(app)).serve_on(listener)
+            server = GatewayServer(server_config(app))
+            if idle_limit is not None:
+                app.tasks.start(stop_when_idle(app, idle_limit, stopping, server.stop), "idle")
+            await server.serve_on(listener)
 
     run(serve_main())
 
@@ -94,6 +102,23 @@ def run(program: Coroutine[Any, Any, None]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(program)
+
+
+async def stop_when_idle(app: App, limit: float, stopping: asyncio.Event, stop: Callable[[], None]) -> None:
+    """Call `stop` when no request has been in progress for `limit` seconds, or when `stopping` is set.
+
+    Event streams, such as those of the page and of programs that watch the inbox, are requests in progress.
+    """
+    clock = asyncio.get_running_loop().time
+    idle_since, served = clock(), app.asgi.served
+    while clock() - idle_since < limit:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(IDLE_CHECK, limit / 4)):
+                await stopping.wait()
+                break
+        if app.asgi.active or app.gateway.metrics.open_legs or app.asgi.served != served:
+            idle_since, served = clock(), app.asgi.served
+    stop()
 
 
 async def warn_of_unreachable(app: App) -> None:

@@ -133,7 +133,7 @@ def _serve(options: argparse.Namespace) -> int:
     config = _with_tools(config, options)
     logs.configure(config.log.upper(), LOG_LAYOUT)
     path = None if source is None else source.path
-    serve(config, _environment(), _say, source=path, simulate_cursor=options.demo)
+    serve(config, _environment(), _say, source=path, simulate_cursor=options.demo, idle_limit=options.exit_when_idle)
     return 0
 
 

@@ -23,6 +23,7 @@ else:
 Parser = argparse.ArgumentParser
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
+MAX_SECONDS = 1e6
 LOG_LEVELS = ("debug", "info", "warning", "error")
 DESCRIPTION = """\
 A local gateway between AI clients and models. Clients of the OpenAI and
@@ -68,6 +69,14 @@ def _tolerate_encoding() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _seconds(text: str) -> float:
+    """Parse a positive number of seconds."""
+    seconds = float(text)
+    if not 0 < seconds <= MAX_SECONDS:
+        raise ValueError(text)
+    return seconds
+
+
 def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     """Return our own arguments and, for `tieline run`, those after `--`, which are for the client."""
     if list(arguments[:1]) != ["run"] or "--" not in arguments:
@@ -96,6 +105,12 @@ def _parser() -> argparse.ArgumentParser:
         "--yolo", action="store_true", help="let the tools and coding agents do everything without asking"
     )
     command.add_argument("--log", choices=LOG_LEVELS, help="log level (default warning)")
+    command.add_argument(
+        "--exit-when-idle",
+        type=_seconds,
+        metavar="SECONDS",
+        help="stop when no client has been connected for this long, or at POST /api/stop",
+    )
 
     add_chat_arguments(_command(commands, "chat", "chat with a model in the terminal, or print one answer"))
     add_inbox_arguments(_command(commands, "inbox", "list and answer the requests that wait for you"))
@@ -194,6 +209,7 @@ def _add_tunnel(commands: Commands) -> None:
     command.add_argument("--tools", action="store_true", help="give requests the gateway's own tools")
     command.add_argument("--key-env", metavar="NAME", help="variable with the key (default: a new random key)")
     command.add_argument("--port", type=int, default=0, help="local port of the tunnel (default: any free port)")
+    command.add_argument("--json", action="store_true", help="print one JSON object per line, for other programs")
     command.add_argument("--log", choices=LOG_LEVELS, help="log level (default warning)")
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tieline.app import logs
 from tieline.app.config import Config, ConfigError
+from tieline.app.gateway_models import in_workspace_of
 from tieline.app.launch import conflicting, find_program, proxy_exceptions, run_client
 from tieline.app.local_gateway import local_gateway
 from tieline.cli.client_connection import PrintedConnection, connect, find_client, printed_connection
@@ -59,6 +60,9 @@ async def _session(
     warn: Say,
 ) -> Exit:
     async with local_gateway(config, env, source=source) as gateway:
+        if not gateway.is_started:
+            # The approvals of the client then appear in the editor window of this folder.
+            gateway = await in_workspace_of(gateway, Path.cwd().resolve())
         connection = await connect(gateway, options.model, config, warn)
         where = "a gateway for this session" if gateway.is_started else f"the gateway at {gateway.url}"
         warn(f"{client.title} uses {connection.model} through {where}.")

@@ -11,6 +11,7 @@ from tieline.app.build.keys import client_keys, key_from_env, model_access
 from tieline.app.config import Config, ConfigError
 from tieline.app.logs import one_line
 from tieline.app.tunnel import OpenTunnel, TunnelError, TunnelOptions, find_program, run_tunnel
+from tieline.cli.tunnel_json import JsonLog
 from tieline.core.watch.bus import BusEvent, LegChanged
 from tieline.core.watch.record import LegRecord
 from tieline.core.watch.secrets import HIDDEN
@@ -67,29 +68,39 @@ def run(
     key, shown_key = _key(options, config, env)
     if options.tools:
         config = replace(config, tools=replace(config.tools, enabled=True))
+    events = JsonLog(say, time.time, key.value) if options.json else None
     log = UsageLog(say, time.time, key.value)
 
     def announce(opened: OpenTunnel) -> None:
+        if events is not None:
+            events.opened(opened, shown_key)
+            return
         say(_opened(opened, key, shown_key))
         if options.tools or options.agents:
             say(UNANSWERED)
 
     # Programs that the gateway starts must not see the key.
     env = {name: value for name, value in env.items() if name != options.key_env}
-    say(f"Starting {program.name} …")
+    if events is None:
+        say(f"Starting {program.name} …")
     try:
         run_tunnel(
             config,
             env,
             TunnelOptions(program, path, key, options.port),
             announce=announce,
-            observe=log.observe,
-            watch=log.watch,
+            observe=(events or log).observe,
+            watch=(events or log).watch,
         )
     except TunnelError as error:
+        if events is not None:
+            events.closed(error.message)
         warn("\n  ".join((error.message, *error.output.splitlines())))
         return 1
-    say(log.summary())
+    if events is not None:
+        events.closed("stopped")
+    else:
+        say(log.summary())
     return 0
 
 

@@ -168,7 +168,9 @@ class Inbox:
     def withdraw(self, scope: Scope, reason: str) -> None:
         """Reject all items of a scope, for this reason."""
         for item in self.items_in(scope):
-            self.decide(item.id, default_answer(item.content, reason), by="gateway")
+            if not self._answers[item.id].done():
+                self._answers[item.id].set_result((default_answer(item.content, reason), "gateway"))
+            self._remove(item.id)
 
     async def ask(self, origin: Origin, item: InboxItem) -> Answer:
         """Add an item and wait for its answer. Return a rejection if the item times out."""
