@@ -443,6 +443,18 @@ async def test_the_stream_of_a_page_has_only_the_messages_of_its_workspace(stand
         task.cancel()
 
 
+async def test_pages_learn_that_the_autonomy_has_changed(stand: Stand) -> None:
+    name = await stand.register("ours")
+    async with stand.http.stream("GET", "/api/stream", headers={WORKSPACE: name}) as response:
+        pieces = response.aiter_raw()
+        heard = await anext(pieces)
+        await stand.http.patch(f"/api/workspaces/{name}", json={"autonomy": "all"})
+        async with asyncio.timeout(PATIENCE):
+            while b'{"type":"state"}' not in heard:
+                heard += await anext(pieces)
+    assert (await stand.page("GET", "/api/state", None, name)).json()["tools"]["yolo"] is True
+
+
 # ── Removal ──────────────────────────────────────────────────────────────────────────────────────
 
 

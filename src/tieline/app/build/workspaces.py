@@ -104,7 +104,7 @@ class ServedWorkspace:
 
     def set_autonomy(self, autonomy: Autonomy) -> None:
         """Change what tools and agents may do without asking."""
-        if autonomy == "all" and self._autonomy != autonomy:
+        if autonomy == "all":
             log.warning("everything is allowed without asking in %s, as a client requested", ascii(self.path))
         self._autonomy = autonomy
         for policy in self._policies:
@@ -147,6 +147,7 @@ class WorkspaceRegistry:
         self._settings, self._env, self._audit = config.tools, env, audit
         self._workspaces: dict[str, ServedWorkspace] = {}
         self._on_remove: list[OnRemove] = []
+        self._on_change: list[Callable[[], None]] = []
         path = default_tools.workspace if default_tools is not None else _default_folder(config)
         default = self._workspaces[""] = ServedWorkspace("", path, "default", self._usual, None)
         if default_tools is not None:
@@ -184,18 +185,22 @@ class WorkspaceRegistry:
         """Call a function with the name of each workspace that is removed."""
         self._on_remove.append(call)
 
+    def on_change(self, call: Callable[[], None]) -> None:
+        """Call a function whenever the autonomy of a workspace changes."""
+        self._on_change.append(call)
+
     async def register(self, path: str, autonomy: Autonomy | None = None) -> WorkspaceInfo:
         folder = await asyncio.to_thread(_real_folder, path)
         found = next((one for one in self._workspaces.values() if one.path == folder and _is_usable(one)), None)
         if found is None:
             found = self._registered(folder, autonomy or self._usual)
         elif autonomy is not None:
-            found.set_autonomy(autonomy)
+            self._set(found, autonomy)
         return found.info
 
     def change(self, name: str, autonomy: Autonomy) -> WorkspaceInfo:
         workspace = self.get(name)
-        workspace.set_autonomy(autonomy)
+        self._set(workspace, autonomy)
         return workspace.info
 
     async def remove(self, name: str) -> None:
@@ -220,6 +225,12 @@ class WorkspaceRegistry:
     async def has_file(self, name: str, path: str) -> bool:
         tools = await self.get(name).tools()
         return tools is None or await tools.has_file(path)
+
+    def _set(self, workspace: ServedWorkspace, autonomy: Autonomy) -> None:
+        if workspace.info.autonomy != autonomy:
+            workspace.set_autonomy(autonomy)
+            for call in self._on_change:
+                call()
 
     def _registered(self, folder: str, autonomy: Autonomy) -> ServedWorkspace:
         name = workspace_name(folder)
