@@ -23,6 +23,7 @@ from tieline.app.config import (
     ToolSettings,
     UpstreamSettings,
     WebSettings,
+    WorkspaceSettings,
 )
 from tieline.model.rules import Rule
 from tieline.tools import planning
@@ -68,6 +69,7 @@ SETTINGS = [
         McpSettings,
         ResponsesSettings,
         WebSettings,
+        WorkspaceSettings,
         Rule,
         anthropic.Dialect,
         openai_chat.Dialect,

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import pytest
 
 from tieline.app.agent_rules import AgentRules
-from tieline.app.audit import AuditLog
 from tieline.app.build import acp_backend
 from tieline.app.config import Config, ToolSettings
 from tieline.backends.acp.rules import AgentAction
@@ -208,7 +207,8 @@ async def test_where_paths_cannot_be_confined_no_rule_allows_access_to_a_file(
 ) -> None:
     monkeypatch.setattr(acp_backend, "CAN_CONFINE", False)
     config = Config(tools=ToolSettings(rules=rules))
-    judge = acp_backend._rules(config, {"HOME": str(tmp_path)}, str(tmp_path), AuditLog(None, clock=lambda: 0.0), None)
+    policy = acp_backend._policy(config, {"HOME": str(tmp_path)}, str(tmp_path), None, None)
+    judge = AgentRules(policy, lambda _, __: None, str(tmp_path))
     for kind in ("read", "edit", "delete"):
         assert (await judge.judge(AgentAction(kind, ("src/a.py",)))).decision == "ask"
     assert (await judge.judge(AgentAction("execute", command="git status"))).decision == "ask"

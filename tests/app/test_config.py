@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tieline.app.config import ConfigError
+from tieline.app.config import ConfigError, WorkspaceSettings
 from tieline.app.config_file import ConfigFile, load_config, read_config_file
 from tieline.model.ports import ModelFacts
 
@@ -185,3 +185,25 @@ def test_a_relative_key_file_lies_beside_the_configuration(tmp_path: Path) -> No
     assert config.cursor.key_file == "~/b"
     assert config.upstreams["x"].key_file == "/c"
     assert config.keys["k"].key_file == str(tmp_path / "d")
+
+
+def test_workspaces_are_read_and_their_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    text = "[workspaces.site]\npath = 'web'\nautonomy = 'edits'\n[workspaces.home]\npath = '~/x'\n"
+    workspaces = load_config(written(tmp_path, text), {}).workspaces
+    assert workspaces["site"] == WorkspaceSettings(path=str(tmp_path / "web"), autonomy="edits")
+    assert workspaces["home"] == WorkspaceSettings(path="~/x")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[workspaces.Site]\npath = '/'\n", "1: `Site` cannot name a workspace"),
+        ("[workspaces.'../x']\npath = '/'\n", "1: `../x` cannot name a workspace"),
+        ("[workspaces.site]\n", "`workspaces.site`: object missing required field `path`"),
+        ("[workspaces.site]\npath = ' '\n", "2: `workspaces.site.path` is empty"),
+        ("[workspaces.site]\npath = '/'\nautonomy = 'yolo'\n", "3: `workspaces.site.autonomy`: invalid enum value"),
+        ("[workspaces.site]\npath = '/'\nautonmy = 'all'\n", "do you mean `autonomy`?"),
+    ],
+)
+def test_a_mistake_in_a_workspace_is_named(tmp_path: Path, text: str, said: str) -> None:
+    assert said in complaint(tmp_path, text)

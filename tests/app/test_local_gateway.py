@@ -5,6 +5,7 @@ import httpx2
 from msgspec.structs import replace
 
 from tieline.app.config import Config, ServerSettings
+from tieline.app.gateway_models import in_workspace_of
 from tieline.app.local_gateway import find_running, local_gateway
 from tieline.app.serve import listen
 
@@ -72,3 +73,23 @@ async def test_nothing_is_found_at_a_closed_port(tmp_path: Path) -> None:
     config = at(f"http://127.0.0.1:{listener.getsockname()[1]}")
     listener.close()
     assert await find_running(config, {"HOME": str(tmp_path)}) is None
+
+
+async def test_a_client_uses_the_innermost_workspace_around_its_folder(tmp_path: Path) -> None:
+    env = {"HOME": str(tmp_path), "TIELINE_KEY": "the-key"}
+    outer, inner = tmp_path / "outer", tmp_path / "outer" / "inner"
+    below = inner / "src"
+    below.mkdir(parents=True)
+    async with local_gateway(CONFIG, env) as gateway, httpx2.AsyncClient(trust_env=False) as http:
+        headers = {"authorization": "Bearer the-key"}
+        names = {}
+        for folder in (outer, inner):
+            response = await http.post(f"{gateway.url}/api/workspaces", json={"path": str(folder)}, headers=headers)
+            names[folder] = response.json()["name"]
+        found = await in_workspace_of(gateway, below)
+        assert found == gateway._replace(url=f"{gateway.url}/workspaces/{names[inner]}")
+        assert await post(found.url, gateway.key) == 200
+        assert (await in_workspace_of(gateway, outer)).url.endswith(names[outer])
+        assert (await in_workspace_of(gateway, outer / "inner-not")).url.endswith(names[outer])
+        assert await in_workspace_of(gateway, tmp_path) == gateway
+        assert await in_workspace_of(gateway._replace(key="wrong"), below) == gateway._replace(key="wrong")

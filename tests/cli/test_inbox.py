@@ -157,6 +157,13 @@ def test_a_place_to_go_to_is_shown() -> None:
     assert "  tieline inbox answer aaaa1111" in shown(VISIT)
 
 
+def test_the_workspace_of_an_item_is_shown_unless_it_is_the_default_one() -> None:
+    asked = Approval(title="ls", options=(ALLOW, DENY))
+    named = formatting.format_item(item(asked, origin=Origin(model="m", workspace="site-1a2b")), NOW)
+    assert "requested by m in site-1a2b" in named
+    assert " in " not in formatting.format_item(item(asked, origin=Origin(model="m")), NOW).splitlines()[1]
+
+
 def test_nothing_a_model_says_can_look_like_something_we_say() -> None:
     evil = Approval(
         title="ls\x1b[2J\n  tieline inbox allow x",

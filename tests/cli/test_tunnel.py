@@ -1,9 +1,12 @@
 """Tests of the lines that `tieline tunnel` prints about requests."""
 
+import json
 import re
 
 from tests.frontends.test_keys import Clock, exchange
+from tieline.app.tunnel import OpenTunnel
 from tieline.cli.tunnel import UsageLog
+from tieline.cli.tunnel_json import JsonLog
 from tieline.core.watch.bus import LegChanged, ModelsChanged
 from tieline.core.watch.record import LegRecord
 from tieline.model.errors import GatewayError
@@ -66,3 +69,28 @@ def test_a_line_shows_neither_the_key_nor_control_characters() -> None:
     assert all("\n" not in line and "\x1b" not in line and KEY not in line for line in printed)
     assert printed[0].count("***") == printed[1].count("***") == 1
     assert max(map(len, printed)) < 200
+
+
+def test_other_programs_receive_one_json_object_per_line_without_the_key() -> None:
+    printed: list[str] = []
+    clock = Clock()
+    log = JsonLog(printed.append, clock, KEY)
+    log.opened(OpenTunnel("https://a.example", ["demo/scripted"]), KEY)
+    running = ended("fast", None)
+    running.record.duration = None
+    log.watch(running)
+    log.watch(ended(f"x/{KEY}\n", Finished(reason=StopReason.END_TURN)))
+    log.watch(ended("slow", Failed(kind="upstream", message="broken", status=502)))
+    for _ in range(1000):
+        log.observe(exchange("/cursor/models"), WRONG_KEY)
+        log.observe(exchange("/wp-admin"), UNKNOWN_PATH)
+        log.observe(exchange("/cursor/models"), None)
+    log.closed("stopped")
+    assert [json.loads(line) for line in printed] == [
+        {"event": "open", "url": "https://a.example/cursor/v1", "key": KEY, "models": ["demo/scripted"]},
+        {"event": "request", "model": "x/***\n", "status": 200},
+        {"event": "request", "model": "slow", "status": 502},
+        {"event": "request", "model": "", "status": 401},
+        {"event": "closed", "reason": "stopped"},
+    ]
+    assert all("\n" not in line for line in printed)

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
 from tests.e2e.acp_support import Dialect, Stand, serving
@@ -56,6 +57,28 @@ async def test_autonomy_applies_to_agents_and_can_be_changed(tmp_path: Path) -> 
         await stand.decide(option="no")
         async with asyncio.timeout(PATIENCE):
             assert (await asking).text == "chosen no"
+
+
+async def test_the_autonomy_of_the_default_workspace_applies_to_agents_without_tools(tmp_path: Path) -> None:
+    async with serving(tmp_path) as stand:
+        changed = await stand.http.patch("/api/workspaces", json={"autonomy": "all"})
+        assert (changed.json()["name"], changed.json()["tools"]) == ("", False)
+        assert (await stand.talk("openai").say("permit make")).text == "chosen yes"
+
+
+@pytest.mark.parametrize("kind", ["files", "terminals"])
+async def test_files_and_terminals_of_an_agent_are_those_of_its_workspace(tmp_path: Path, kind: str) -> None:
+    async with serving(tmp_path, files=True, terminals=True) as stand:
+        name, folder = await registered(stand, "ours", autonomy="all")
+        talk = stand.talk("openai", **naming(name))
+        if kind == "terminals":
+            assert str(folder) in (await talk.say("terminal pwd")).text
+            return
+        (folder / "a.txt").write_text("in the workspace")
+        assert "in the workspace" in (await talk.say(f"read {folder}/a.txt")).text
+        (stand.root / "b.txt").write_text("in the default folder")
+        with pytest.raises(openai.InternalServerError, match="is outside the workspace"):
+            await talk.say(f"read {stand.root}/b.txt")
 
 
 async def test_a_folder_can_still_be_selected_by_name(tmp_path: Path) -> None:

@@ -289,3 +289,32 @@ def test_the_chosen_program_must_be_installed(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert "tieline: tailscale is not installed: install tailscale (https://tailscale.com/download)" in result.stderr
     assert not (folder / "pid").exists()
+
+
+def test_with_json_standard_output_has_nothing_but_events(tmp_path: Path) -> None:
+    folder = installed(tmp_path, "cloudflared")
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        command("tunnel", "--json"),
+        cwd=tmp_path,
+        env=environment(tmp_path, PATH=f"{folder}{os.pathsep}{os.environ['PATH']}"),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    bound = Timer(3 * WAIT, process.kill)
+    bound.start()
+    try:
+        assert process.stdout is not None
+        opened = json.loads(process.stdout.readline())
+        assert (opened["event"], opened["url"]) == ("open", f"{ADDRESSES['cloudflared']}/cursor/v1")
+        assert "demo/scripted" in opened["models"]
+        client = Tunnel(process, folder, "")
+        assert client.ask("POST", "/cursor/v1/chat/completions", opened["key"], QUESTION)[0] == 200
+        asked = json.loads(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        rest = process.communicate(timeout=WAIT)[0]
+    finally:
+        bound.cancel()
+        process.kill()
+        process.communicate(timeout=WAIT)
+    assert asked == {"event": "request", "model": "demo/scripted", "status": 200}
+    assert json.loads(rest) == {"event": "closed", "reason": "stopped"}

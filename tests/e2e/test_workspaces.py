@@ -203,7 +203,6 @@ async def test_the_default_workspace_is_returned_only_if_it_has_tools(tmp_path: 
         assert (changed.json()["source"], changed.json()["autonomy"]) == ("default", "edits")
     async with serving(tmp_path / "home", tools=ToolSettings(workspace=str(folder))) as stand:
         assert (await stand.http.post("/api/workspaces", json={"path": str(folder)})).json()["name"] != ""
-        assert (await stand.http.patch("/api/workspaces", json={"autonomy": "edits"})).status_code == 400
         assert (await stand.http.delete("/api/workspaces/")).status_code == 405
 
 
@@ -240,6 +239,11 @@ async def test_without_the_key_nothing_is_told_about_workspaces(stand: Stand) ->
         response = await stand.http.get(path, headers={"x-api-key": "wrong"})
         assert response.status_code == 401
         assert name not in response.text
+    for named in (name, "unknown"):
+        for path in ("/api/state", "/", "/api/hello", "/embed/x"):
+            response = await stand.http.get(path, headers={"x-api-key": "wrong", WORKSPACE: named})
+            assert response.status_code in (200, 401, 403)
+            assert name not in response.text
 
 
 # ── Naming a workspace ───────────────────────────────────────────────────────────────────────────
@@ -439,6 +443,18 @@ async def test_the_stream_of_a_page_has_only_the_messages_of_its_workspace(stand
         task.cancel()
 
 
+async def test_pages_learn_that_the_autonomy_has_changed(stand: Stand) -> None:
+    name = await stand.register("ours")
+    async with stand.http.stream("GET", "/api/stream", headers={WORKSPACE: name}) as response:
+        pieces = response.aiter_raw()
+        heard = await anext(pieces)
+        await stand.http.patch(f"/api/workspaces/{name}", json={"autonomy": "all"})
+        async with asyncio.timeout(PATIENCE):
+            while b'{"type":"state"}' not in heard:
+                heard += await anext(pieces)
+    assert (await stand.page("GET", "/api/state", None, name)).json()["tools"]["yolo"] is True
+
+
 # ── Removal ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -479,7 +495,7 @@ PREFLIGHT = {"origin": ORIGIN, "access-control-request-method": "PATCH", "access
 async def test_a_page_of_a_configured_origin_may_read_and_with_the_key_needs_no_token(stand: Stand) -> None:
     no_key = {"x-api-key": ""}
     asked = await stand.http.options("/api/workspaces/x", headers={**PREFLIGHT, **no_key})
-    assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, ORIGIN)
+    assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (200, ORIGIN)
     assert "PATCH" in asked.headers["access-control-allow-methods"]
     assert WORKSPACE in asked.headers["access-control-allow-headers"]
     headers = {"origin": ORIGIN, "sec-fetch-site": "cross-site"}
@@ -491,6 +507,15 @@ async def test_a_page_of_a_configured_origin_may_read_and_with_the_key_needs_no_
     assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, ORIGIN)
     created = await stand.http.post("/api/sessions", json={"model": DEMO}, headers=headers)
     assert created.status_code == 200
+
+
+async def test_the_list_for_cursors_editor_names_one_origin_only(stand: Stand) -> None:
+    for response in (
+        await stand.http.get("/cursor/v1/models", headers={"origin": ORIGIN}),
+        await stand.http.options("/cursor/v1/models", headers=PREFLIGHT),
+    ):
+        assert response.status_code == 200
+        assert response.headers.get_list("access-control-allow-origin") == ["*"]
 
 
 @pytest.mark.parametrize(

@@ -442,3 +442,36 @@ def test_a_search_does_not_show_what_a_rule_holds_back(furnished: Workspace) -> 
     hidden = {path: policy.hides(path) for path in ("secrets/key", "secrets/public/a", "src/x.pem", "src/a.py")}
     assert hidden == {"secrets/key": True, "secrets/public/a": False, "src/x.pem": True, "src/a.py": False}
     assert not Policy(furnished.locate, rules=[NO_SECRETS], autonomy="all").hides("secrets/key")
+
+
+@pytest.mark.parametrize(
+    ("subject", "decision"),
+    [
+        (Subject(tool="edit_file", path="src/a.py"), "allow"),
+        (Subject(tool="write_file", path="new"), "allow"),
+        (Subject(tool="write_file", path=".git/config"), "ask"),
+        (Subject(tool="edit_file", path="secrets/key"), "deny"),
+        (Subject(tool="edit_file", path="docs/a.md"), "ask"),
+        (Subject(tool="edit_file"), "ask"),
+        (Subject(tool="delete", path="src/a.py"), "ask"),
+        (Subject(tool="run_terminal", path=".", command="ls"), "ask"),
+        (Subject(tool="fetch"), "ask"),
+    ],
+)
+def test_with_edits_allowed_everything_else_is_decided_as_before(
+    furnished: Workspace, subject: Subject, decision: str
+) -> None:
+    rules = [NO_SECRETS, Rule(decision="ask", path="docs/")]
+    policy = Policy(furnished.locate, rules=rules, autonomy="edits")
+    verdict = policy.judge(subject)
+    assert verdict.decision == decision
+    assert decision != "allow" or verdict.rule is not None, "so that an agent must name a file inside the workspace"
+    policy.autonomy = "ask"
+    assert policy.judge(subject).decision != "allow"
+
+
+def test_a_closed_policy_denies_everything_even_what_was_allowed(furnished: Workspace) -> None:
+    policy = Policy(furnished.locate, autonomy="all")
+    policy.close("it is gone")
+    for tool in ("read_file", "write_file", "run_terminal", "create_plan"):
+        assert policy.judge(Subject(tool=tool, path=".")).decision == "deny"

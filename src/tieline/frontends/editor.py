@@ -54,7 +54,7 @@ def _shared(endpoint: Endpoint) -> Endpoint:
 
     async def serve(exchange: Exchange) -> None:
         if exchange.client_key is not None:
-            exchange.response_headers = (*exchange.response_headers, PREFLIGHT[0])
+            exchange.response_headers = PREFLIGHT[:1]  # replaces that of a configured origin: two would be invalid
         await endpoint(exchange)
 
     return serve
@@ -62,4 +62,5 @@ def _shared(endpoint: Endpoint) -> Endpoint:
 
 async def _preflight(exchange: Exchange) -> None:
     """Answer a CORS preflight request: tell the browser that a web page may send the actual request."""
+    exchange.response_headers = ()
     await exchange.respond(200, b"", headers=PREFLIGHT)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from tieline.frontends.asgi_websocket import AsgiWebSocketCycle
 from tieline.frontends.guard import Guard
 from tieline.frontends.http import (
+    TEXT,
     UPGRADE,
     AsgiCycle,
     BodyBudget,
@@ -226,7 +227,7 @@ class HttpApp:
             if task is None or name in (self._workspaces or ()):
                 raise
             task.uncancel()
-            if exchange.begun:
+            if exchange.begun and exchange.websocket is None:
                 exchange.cut()
             raise GatewayError("not_found", f"The workspace `{name[:MAX_NAME]}` was removed.") from None
         finally:
@@ -235,6 +236,8 @@ class HttpApp:
                 del self._working[name]
 
     def _check_workspace(self, exchange: Exchange, name: str) -> None:
+        if not self._guard.admits(exchange):
+            return  # the endpoint needs no key, and says nothing about workspaces
         known = self._workspaces or ()
         header = exchange.headers.get(WORKSPACE)
         if header is not None and header.decode("latin-1").strip() != name:
@@ -254,8 +257,6 @@ class HttpApp:
 
     def _route(self, exchange: Exchange, cycle: HttpCycle) -> Route:
         method, path = cycle.method, exchange.path
-        if method == "OPTIONS" and exchange.response_headers and b"access-control-request-method" in exchange.headers:
-            return Route(_preflight, self._fallback(exchange), keyed=False, public=True)
         methods = self._paths.methods(path)
         if methods is None and self._discreet:
             return _refusal(GatewayError("not_found", "Not found."), self._fallback(exchange), is_open=True)
@@ -264,6 +265,8 @@ class HttpApp:
         route = (methods.get(WEBSOCKET) if cycle.is_upgrade else None) or methods.get(method)
         if route is not None:
             return route
+        if method == "OPTIONS" and exchange.response_headers and b"access-control-request-method" in exchange.headers:
+            return Route(_preflight, self._fallback(exchange), keyed=False, public=True)
         if WEBSOCKET in methods and method == "GET":
             message = f"GET {path} takes a WebSocket handshake (`Upgrade: websocket`)."
             error = GatewayError("bad_request", message, status=426, headers=UPGRADE)
@@ -284,7 +287,7 @@ def _read_workspace(exchange: Exchange) -> None:
 
 
 async def _preflight(exchange: Exchange) -> None:
-    await exchange.respond(204, b"", headers=PREFLIGHT)
+    await exchange.respond(200, b"", TEXT, PREFLIGHT)
 
 
 def _refusal(error: GatewayError, render_error: RenderError, *, is_open: bool = False) -> Route:

@@ -18,11 +18,11 @@ from tieline.app.store import DiskStore
 from tieline.app.workspace_host import WorkspaceAgentFiles, WorkspaceRules, WorkspaceTerminals
 from tieline.backends.acp.backend import AcpBackend
 from tieline.backends.acp.catalogue import AgentSpec, Which
+from tieline.backends.acp.rules import ActionRules
 from tieline.backends.acp.session_store import SessionStorage
 from tieline.backends.acp.settings import AcpBackendSettings, AgentHost, no_workspaces
 from tieline.backends.acp.tool_bridge import StdioShim, ToolBridge
 from tieline.backends.acp.workplace import ToolServer
-from tieline.model.workspaces import Autonomy
 from tieline.tasks import Tasks
 from tieline.tools.errors import ToolFailed
 from tieline.tools.guarded_tools import GuardedTools
@@ -50,6 +50,7 @@ def make_acp_backend(
     """
     settings = config.acp
     tasks = tasks or Tasks()
+    policy = _policy(config, env, folder, tools, workspaces.find("") if workspaces is not None else None)
     hosts = _WorkspaceHosts(config, env, workspaces, audit, tasks) if workspaces is not None else None
     return AcpBackend(
         agents,
@@ -67,7 +68,7 @@ def make_acp_backend(
             park_for=config.parking.deadline,
             files=AgentFiles(tools) if tools is not None and settings.files else None,
             terminals=_terminals(config, env, tools, tasks) if tools is not None and settings.terminals else None,
-            rules=_rules(config, env, folder, audit, tools),
+            rules=AgentRules(policy, audit.write_ruling, tools.workspace if tools is not None else folder),
             workspaces=hosts.find if hosts is not None else no_workspaces,
         ),
         which=which,
@@ -113,8 +114,15 @@ class _WorkspaceHosts:
             workspace.path,
             files=WorkspaceAgentFiles(open_tools) if settings.files and workspace.has_tools else None,
             terminals=terminals,
-            rules=WorkspaceRules(open_tools, self._audit.write_ruling),
+            rules=self._rules(workspace),
         )
+
+    def _rules(self, workspace: ServedWorkspace) -> ActionRules:
+        note = self._audit.write_ruling
+        if workspace.has_tools:
+            return WorkspaceRules(workspace.tools, note)
+        policy = _policy(self._config, self._env, workspace.path, None, workspace)
+        return AgentRules(policy, note, workspace.path)
 
 
 def _server(server: McpSettings) -> ToolServer:
@@ -130,22 +138,23 @@ def _keeping(env: Mapping[str, str]) -> SessionStorage | None:
     return SessionStorage(DiskStore(folder / "agents"), time.time) if folder is not None else None
 
 
-def _rules(
-    config: Config, env: Mapping[str, str], folder: str, audit: AuditLog, tools: GuardedTools | None
-) -> AgentRules:
-    """Return an object that applies the rules for the gateway's own tools to the actions of agents.
+def _policy(
+    config: Config, env: Mapping[str, str], folder: str, tools: GuardedTools | None, workspace: ServedWorkspace | None
+) -> Policy:
+    """Return the policy for the actions of agents in a folder: that of `tools`, if given.
 
     Without `tools`, saved grants do not apply, because the user would have no way to revoke them.
     """
     if tools is not None:
-        return AgentRules(tools.policy, audit.write_ruling, tools.workspace)
-    rules = (*protecting_rules(folder, env), *config.tools.rules)
-    autonomy: Autonomy = "all" if config.tools.yolo else "ask"
-    if not CAN_CONFINE:
-        return AgentRules(Policy(_unlocated, rules=rules, autonomy=autonomy), audit.write_ruling, folder)
-    workspace = Workspace(folder)
-    policy = Policy(workspace.locate, rules=rules, autonomy=autonomy)
-    return AgentRules(policy, audit.write_ruling, workspace.root)
+        policy = tools.policy
+    else:
+        rules = (*protecting_rules(folder, env), *config.tools.rules)
+        policy = Policy(Workspace(folder).locate if CAN_CONFINE else _unlocated, rules=rules)
+    if workspace is not None:
+        workspace.govern(policy)
+    elif config.tools.yolo:
+        policy.autonomy = "all"
+    return policy
 
 
 def _unlocated(path: str) -> str:

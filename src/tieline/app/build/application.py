@@ -32,7 +32,7 @@ from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.model_facts import FactTable, ModelDescriptions
 from tieline.core.legs.routing import Router
 from tieline.core.repair.repairs import DEFAULT
-from tieline.core.watch.bus import Bus
+from tieline.core.watch.bus import Bus, ModelsChanged
 from tieline.core.watch.secrets import Secrets
 from tieline.frontends.guard import Guard, PageToken
 from tieline.frontends.http import BodyBudget
@@ -236,6 +236,7 @@ def build(
         workspaces=WorkspacesFrontend(workspaces, page_token),
         stop=StopFrontend(page_token, stop),
     )
+    workspaces.on_change(partial(gateway.bus.publish, ModelsChanged()))
     workspaces.on_remove(partial(_leave_workspace, asgi, gateway, backends, page))
     return App(
         asgi,

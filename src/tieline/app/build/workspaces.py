@@ -6,6 +6,7 @@ gateway stops. Their names are derived from their paths, so a folder has the sam
 
 import asyncio
 import hashlib
+import logging
 import os
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -26,9 +27,12 @@ if TYPE_CHECKING:
     from tieline.app.build.tools import build_tools
     from tieline.app.workspace_files import WorkspaceFiles
     from tieline.tools.guarded_tools import GuardedTools
+    from tieline.tools.policy import Policy
 else:
     build_tools = LazyImport("tieline.app.build.tools", "build_tools")
     WorkspaceFiles = LazyImport("tieline.app.workspace_files", "WorkspaceFiles")
+
+log = logging.getLogger("tieline")
 
 MAX_REGISTERED = 64
 MAX_PATH = 4096
@@ -60,6 +64,7 @@ class ServedWorkspace:
         self._tools: GuardedTools | None = None
         self._files: Files | None = None
         self._building = asyncio.Lock()
+        self._policies: list[Policy] = []
         self._is_closed = False
 
     @property
@@ -87,30 +92,37 @@ class ServedWorkspace:
     def adopt(self, tools: "GuardedTools") -> None:
         """Use tools that have been built already."""
         self._tools = tools
+        self.govern(tools.policy)
+
+    def govern(self, policy: "Policy") -> None:
+        """Apply the autonomy of the workspace to a policy, now and whenever it changes."""
+        policy.autonomy = self._autonomy
+        if self._is_closed:
+            policy.close(REMOVED)
+        if policy not in self._policies:
+            self._policies.append(policy)
 
     def set_autonomy(self, autonomy: Autonomy) -> None:
         """Change what tools and agents may do without asking."""
+        if autonomy == "all":
+            log.warning("everything is allowed without asking in %s, as a client requested", ascii(self.path))
         self._autonomy = autonomy
-        if self._tools is not None:
-            self._tools.policy.autonomy = autonomy
+        for policy in self._policies:
+            policy.autonomy = autonomy
 
     async def tools(self) -> "GuardedTools | None":
         """Return the tools, which the first call builds in a thread. Raise GatewayError if they cannot be built."""
         if self._tools is None and self._make_tools is not None:
             async with self._building:
                 if self._tools is None:
-                    self._tools = await self._built(self._make_tools)
+                    self.adopt(await self._built(self._make_tools))
         return self._tools
 
     async def _built(self, make: MakeTools) -> "GuardedTools":
         try:
-            tools = await asyncio.to_thread(make, self.path)
+            return await asyncio.to_thread(make, self.path)
         except ConfigError as error:
             raise GatewayError("internal", f"The tools of the workspace cannot be used: {error}.") from error
-        tools.policy.autonomy = self._autonomy
-        if self._is_closed:
-            tools.policy.close(REMOVED)
-        return tools
 
     async def files(self) -> Files | None:
         """Return the files that a person can attach to a message; None if there are no tools."""
@@ -121,8 +133,8 @@ class ServedWorkspace:
     def close(self) -> None:
         """Let the tools refuse every call from now on."""
         self._is_closed = True
-        if self._tools is not None:
-            self._tools.policy.close(REMOVED)
+        for policy in self._policies:
+            policy.close(REMOVED)
 
 
 class WorkspaceRegistry:
@@ -135,6 +147,7 @@ class WorkspaceRegistry:
         self._settings, self._env, self._audit = config.tools, env, audit
         self._workspaces: dict[str, ServedWorkspace] = {}
         self._on_remove: list[OnRemove] = []
+        self._on_change: list[Callable[[], None]] = []
         path = default_tools.workspace if default_tools is not None else _default_folder(config)
         default = self._workspaces[""] = ServedWorkspace("", path, "default", self._usual, None)
         if default_tools is not None:
@@ -172,20 +185,22 @@ class WorkspaceRegistry:
         """Call a function with the name of each workspace that is removed."""
         self._on_remove.append(call)
 
+    def on_change(self, call: Callable[[], None]) -> None:
+        """Call a function whenever the autonomy of a workspace changes."""
+        self._on_change.append(call)
+
     async def register(self, path: str, autonomy: Autonomy | None = None) -> WorkspaceInfo:
         folder = await asyncio.to_thread(_real_folder, path)
         found = next((one for one in self._workspaces.values() if one.path == folder and _is_usable(one)), None)
         if found is None:
             found = self._registered(folder, autonomy or self._usual)
         elif autonomy is not None:
-            found.set_autonomy(autonomy)
+            self._set(found, autonomy)
         return found.info
 
     def change(self, name: str, autonomy: Autonomy) -> WorkspaceInfo:
         workspace = self.get(name)
-        if not workspace.has_tools:
-            raise BadRequest("this workspace has no tools; `tieline serve --tools` switches them on", "autonomy")
-        workspace.set_autonomy(autonomy)
+        self._set(workspace, autonomy)
         return workspace.info
 
     async def remove(self, name: str) -> None:
@@ -210,6 +225,12 @@ class WorkspaceRegistry:
     async def has_file(self, name: str, path: str) -> bool:
         tools = await self.get(name).tools()
         return tools is None or await tools.has_file(path)
+
+    def _set(self, workspace: ServedWorkspace, autonomy: Autonomy) -> None:
+        if workspace.info.autonomy != autonomy:
+            workspace.set_autonomy(autonomy)
+            for call in self._on_change:
+                call()
 
     def _registered(self, folder: str, autonomy: Autonomy) -> ServedWorkspace:
         name = workspace_name(folder)

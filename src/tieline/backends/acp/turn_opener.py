@@ -114,7 +114,7 @@ class TurnOpener:
 
     def leave_workspace(self, name: str) -> None:
         """End all turns and processes in a workspace, because it has been removed."""
-        for session in self.sessions:
+        for session in list(self.sessions):
             if session.process_key.workplace.workspace == name:
                 if session.turn is not None:
                     session.turn.cancel()

@@ -109,7 +109,8 @@ def _requester(item: PendingItem) -> str:
     origin = item.origin
     who = f"requested by {short_line(origin.model)}" if origin.model else "requested by an unknown model"
     client = f" through {short_line(origin.client)}" if origin.client else ""
-    return f"{who}{client}" + (f": “{short_line(origin.title)}”" if origin.title else "")
+    place = f" in {short_line(origin.workspace)}" if origin.workspace else ""
+    return f"{who}{client}{place}" + (f": “{short_line(origin.title)}”" if origin.title else "")
 
 
 def details(content: InboxItem) -> Iterator[str]:

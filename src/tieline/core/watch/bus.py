@@ -60,7 +60,7 @@ class SessionDeleted(NamedTuple):
 
 
 class ModelsChanged(NamedTuple):
-    """The available models or backends changed."""
+    """The available models or backends changed, or what tools and agents may do without asking."""
 
 
 BusEvent = LegChanged | MessageEvents | TurnCompleted | SessionChanged | SessionDeleted | ModelsChanged
