@@ -21,6 +21,8 @@ class Live {
   #tabs = null;
   #loaded = null;
   #loads = 0;
+  /** The number of the last message that this tab has read from the stream. */
+  #read = 0;
 
   on(type, listener) {
     if (!this.#listeners.has(type)) this.#listeners.set(type, new Set());
@@ -88,6 +90,7 @@ class Live {
     let wait = FIRST_PAUSE;
     while (!signal.aborted) {
       await this.#loaded;
+      this.#read = this.seq;
       try {
         await readStream({
           from: this.seq,
@@ -127,15 +130,16 @@ class Live {
   }
 
   #receive(seq, message) {
-    this.#tabs.broadcast({ type: "message", seq, message });
+    this.#tabs.broadcast({ type: "message", seq, message, after: this.#read });
+    this.#read = seq;
     this.#take(seq, message);
   }
 
   /** Handle a message from the tab that reads the stream. */
   #onBroadcast(sent) {
     if (sent.type === "message") {
-      // Messages are numbered without gaps. A missing one was lost when the tab that read it was closed.
-      if (this.#held === null && sent.seq > this.seq + 1) this.#reload();
+      // The message before this one is missing here: it was lost when the tab that read it was closed.
+      if (this.#held === null && sent.after > this.seq) this.#reload();
       this.#take(sent.seq, sent.message);
     } else if (sent.type === "reset") this.#reload();
     else if (sent.type === "link") {
