@@ -9,6 +9,8 @@ const SETTLE = 200; // Milliseconds. Two windows that create a key at the same t
 class Keys {
   #secrets;
   #pause;
+  /** Keys that the secret storage did not take, for as long as the window is open. @type {Map<string, string>} */
+  #unsaved = new Map();
 
   /**
    * @param {Pick<import("vscode").SecretStorage, "get" | "store" | "delete">} secrets
@@ -21,11 +23,12 @@ class Keys {
 
   /** Return the key of an address; an empty string if there is none. @param {string} origin */
   async get(origin) {
-    return (await this.#secrets.get(name(origin))) ?? "";
+    return (await this.#secrets.get(name(origin))) ?? this.#unsaved.get(origin) ?? "";
   }
 
   /** @param {string} origin @param {string} key */
   async set(origin, key) {
+    this.#unsaved.delete(origin);
     if (key) await this.#secrets.store(name(origin), key);
     else await this.#secrets.delete(name(origin));
   }
@@ -34,7 +37,13 @@ class Keys {
   async create(origin) {
     const known = await this.get(origin);
     if (known) return known;
-    await this.set(origin, randomKey());
+    const key = randomKey();
+    try {
+      await this.set(origin, key);
+    } catch {
+      // Without secret storage, the key is valid for this window only.
+      this.#unsaved.set(origin, key);
+    }
     await this.#pause(SETTLE);
     return this.get(origin);
   }

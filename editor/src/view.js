@@ -86,7 +86,7 @@ class ChatView {
     view.description = label(this.#workspaces.current?.folder.name ?? "", 60);
     const notice = this.#notice();
     // The page shows a short interruption itself, and keeps what the user has typed.
-    if (this.#isReady && this.#isInterrupted()) return;
+    if (this.#isReady && ["searching", "starting", "waiting"].includes(this.#connection.state)) return;
     if (notice) return this.#show(view, JSON.stringify(notice), () => noticePage(this.#parts(view), notice));
     const { api } = this.#connection;
     if (!api) return;
@@ -109,14 +109,6 @@ class ChatView {
     this.#api = api;
     this.#isReady = false;
     view.webview.html = html();
-  }
-
-  /** Return whether the gateway is being looked for, or has been found and does not know the folder yet. */
-  #isInterrupted() {
-    const { state } = this.#connection;
-    const { current } = this.#workspaces;
-    if (["searching", "starting", "waiting"].includes(state)) return true;
-    return state === "connected" && vscode.workspace.isTrusted && current !== null && !current.name && !current.problem;
   }
 
   /** Return what to tell the user instead of showing the page; null if the page can be shown. */

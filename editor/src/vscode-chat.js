@@ -8,16 +8,18 @@ const { settings } = require("./settings");
 const { label } = require("./text");
 
 const MOST_MODELS = 500;
+const AGENT = "acp/";
 const MANAGE = "workbench.action.chat.manageLanguageModels";
 
 /**
- * Return the settings with the address of a workspace, so that permissions of its chats belong to this folder.
+ * Return the settings for a coding agent with the address of a workspace, because an agent works in a folder. Other
+ * models keep the plain address: it is valid in all windows, whichever folders are open.
  * @param {string} text
- * @param {string} address
- * @param {string} workspace
+ * @param {{address: string, workspace: string, model: string}} target
  */
-function forWorkspace(text, address, workspace) {
-  return workspace ? text.replaceAll(`${address}/v1`, `${address}/workspaces/${workspace}/v1`) : text;
+function forWorkspace(text, { address, workspace, model }) {
+  if (!workspace || !model.startsWith(AGENT)) return text;
+  return text.replaceAll(`${address}/v1`, `${address}/workspaces/${workspace}/v1`);
 }
 
 /**
@@ -35,8 +37,10 @@ async function useInVsCode({ api }, { current }, keys, documents) {
   const page = await api.get(`/api/connect?model=${encodeURIComponent(model)}`);
   const snippet = page?.snippets?.find((/** @type {any} */ one) => one?.id === "vscode");
   if (!snippet) return void vscode.window.showErrorMessage("This gateway has no settings for VS Code.");
-  const text = forWorkspace(String(snippet.text), String(page.address), current?.name ?? "");
-  const head = `// ${label(snippet.about, 600)}\n// Nothing has been changed. Copy what you need.\n`;
+  const address = String(page.address);
+  const text = forWorkspace(String(snippet.text), { address, workspace: current?.name ?? "", model });
+  const folder = model.startsWith(AGENT) ? `// This agent works in ${label(current?.path, 200)}\n` : "";
+  const head = `// ${label(snippet.about, 600)}\n// Nothing has been changed. Copy what you need.\n${folder}`;
   await documents.show(documents.put(TEXT_SCHEME, "vscode", "chatLanguageModels.jsonc", head + text), {
     isFocused: true,
   });

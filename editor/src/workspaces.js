@@ -8,6 +8,7 @@ const { ApiError } = require("./api");
 const { label } = require("./text");
 
 const MOST_FOLDERS = 16;
+const NOWHERE = "This folder is not on the gateway's machine. The setting tieline.folders can map it.";
 
 /**
  * @typedef {{uri: import("vscode").Uri, name: string}} Folder
@@ -87,7 +88,7 @@ class Workspaces {
     this.#emit();
   }
 
-  /** Register the folders with the gateway, or forget them if it is gone. */
+  /** Register the folders with the gateway. While it is away, they keep their names. */
   async sync() {
     this.#applySetting();
     this.#round += 1;
@@ -95,7 +96,9 @@ class Workspaces {
     const { api } = this.#connection;
     const folders = this.#host.folders().slice(0, MOST_FOLDERS);
     const isTrusted = this.#host.isTrusted();
-    const all = await Promise.all(folders.map((folder) => this.#register(folder, isTrusted ? api : null)));
+    const enter = (/** @type {Folder} */ folder) =>
+      isTrusted ? this.#register(folder, api) : this.#unregistered(folder);
+    const all = await Promise.all(folders.map(enter));
     if (round !== this.#round) return;
     this.#all = all;
     this.#emit();
@@ -130,14 +133,10 @@ class Workspaces {
    * @returns {Promise<Workspace>}
    */
   async #register(folder, api) {
-    const path = pathOf(folder.uri, this.#host.mapped());
-    const none = { folder, path: path ?? "", name: "", autonomy: "ask", problem: "" };
-    if (path === null)
-      return {
-        ...none,
-        problem: "This folder is not on the gateway's machine. The setting tieline.folders can map it.",
-      };
-    if (!api) return none;
+    const none = this.#unregistered(folder);
+    const { path } = none;
+    if (none.problem) return none;
+    if (!api) return this.#all.find((known) => known.path === path && known.name !== "") ?? none;
     const autonomy = this.#autonomy.get(path) ?? this.#host.autonomy();
     try {
       const made = await api.post("/api/workspaces", { path, ...(autonomy && { autonomy }) });
@@ -147,6 +146,12 @@ class Workspaces {
       this.#host.log(`The folder ${path} was not registered: ${problem}`);
       return { ...none, problem: label(problem, 400) };
     }
+  }
+
+  /** Return a folder that is not registered. @param {Folder} folder @returns {Workspace} */
+  #unregistered(folder) {
+    const path = pathOf(folder.uri, this.#host.mapped());
+    return { folder, path: path ?? "", name: "", autonomy: "ask", problem: path === null ? NOWHERE : "" };
   }
 
   #emit() {

@@ -214,6 +214,18 @@ test("a gateway is started only if that is allowed and sensible", () => {
   );
 });
 
+test("without secret storage, a key is valid for the window", async () => {
+  const broken = {
+    get: async () => undefined,
+    store: () => Promise.reject(new Error("locked")),
+    delete: async () => {},
+  };
+  const keys = new Keys(broken, async () => {});
+  const key = await keys.create("o");
+  assert.equal(key.length, 43);
+  assert.equal(await keys.get("o"), key);
+});
+
 test("two windows that create a key at once agree on one", async () => {
   const shared = secrets();
   const pause = () => new Promise((resolve) => setTimeout(resolve, 20));

@@ -150,6 +150,14 @@ test("a setting that is removed means asking again", async () => {
   await gateway.close();
 });
 
+test("a folder keeps its name while the gateway is away, so that the view keeps its page", async () => {
+  const { connection, workspaces, close } = await opened();
+  connection.api = null;
+  await workspaces.sync();
+  assert.equal(workspaces.current.name, "one");
+  await close();
+});
+
 test("a folder that is not trusted is not registered", async () => {
   const { gateway, workspaces, close } = await opened({ isTrusted: false });
   assert.equal(workspaces.current.name, "");
