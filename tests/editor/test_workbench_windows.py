@@ -7,7 +7,7 @@ from playwright.async_api import expect
 
 from tests.editor.editor_window import EditorWindow
 from tests.editor.stand import EditorGateway, EditorStand
-from tests.web.browser import IN_CHROMIUM, centre
+from tests.web.browser import IN_CHROMIUM
 from tests.web.frames import Frame
 from tieline.model.inbox import Approval
 
@@ -52,22 +52,6 @@ async def test_a_selection_and_a_file_are_added_to_the_message(window: EditorWin
     await window.run("Tieline: Ask About the Selection")
     await expect(chatting.composer).to_have_value(re.compile("def greet"))
     await expect(chatting.part("turn-user")).to_have_count(0)
-
-
-async def test_a_file_dragged_from_its_tab_is_attached(window: EditorWindow, chatting: Frame) -> None:
-    """The workbench passes what is dragged to a view only while Shift is pressed."""
-    await window.open_file("greet.py")
-    await window.open_chat()
-    mouse = window.page.mouse
-    await mouse.move(*await centre(window.tab("greet.py")))
-    await mouse.down()
-    await window.page.keyboard.down("Shift")
-    x, y = await centre(chatting.composer)
-    await mouse.move(x + 40, y - 60, steps=5)
-    await mouse.move(x, y, steps=5)
-    await mouse.up()
-    await window.page.keyboard.up("Shift")
-    await expect(chatting.part("attached-file")).to_have_text(["greet.py"])
 
 
 # ── Faults ───────────────────────────────────────────────────────────────────────────────────────
