@@ -59,6 +59,7 @@ chromium:
 
 screenshots: $(VENV)/dev.stamp ## Update the screenshots in the documentation
 	$(BIN)/python -m tests.web.screenshots
+	$(BIN)/python -m tests.editor.screenshots
 
 format: $(VENV)/dev.stamp ## Format the code and apply safe lint fixes
 	$(BIN)/ruff check --fix-only

@@ -28,7 +28,7 @@ from tests.web.frames import Frame
 from tieline.app.config import AcpSettings, ServerSettings
 from tieline.model.inbox import Answer, InboxItem, Origin
 
-SCREEN = {"width": 1280, "height": 800}
+SCREEN: Mapping[str, Any] = {"viewport": {"width": 1280, "height": 800}}
 PATIENCE = 60.0
 SETTINGS = {
     "workbench.startupEditor": "none",
@@ -47,14 +47,15 @@ PARTS = ("package.json", "README.md", "media", "syntaxes")
 class EditorGateway(Server):
     """A gateway that the extension uses; it can be stopped, and started again at the same address."""
 
-    def __init__(self, home: Path, origin: str, key: str = "") -> None:
+    def __init__(self, home: Path, origin: str, key: str = "", backend: Script | None = None, **settings: Any) -> None:
         agents = {"scripted": scripted("--can", "http,load")}
         super().__init__(
             home,
-            Script(),
+            backend,
             {"TIELINE_KEY": key} if key else {},
             server=ServerSettings(origins=(origin,)),
             acp=AcpSettings(agents=agents, workspace=str(home)),
+            **settings,
         )
         self.key = key
 
@@ -77,9 +78,11 @@ class EditorGateway(Server):
             listed = (await http.get("/api/workspaces")).json()["workspaces"]
         return next((str(one["name"]) for one in listed if one["path"] == str(folder)), "")
 
-    async def ask_in(self, folder: Path, item: InboxItem, client: str = "Claude Code") -> "asyncio.Task[Answer]":
+    async def ask_in(
+        self, folder: Path, item: InboxItem, client: str = "Claude Code", model: str = "m"
+    ) -> "asyncio.Task[Answer]":
         """Something that a client in this folder waits for."""
-        return self.ask(Origin(model="m", client=client, workspace=await self.workspace(folder)), item)
+        return self.ask(Origin(model=model, client=client, workspace=await self.workspace(folder)), item)
 
     async def waiting(self) -> int:
         """How many items wait for a person."""
@@ -119,10 +122,16 @@ class EditorStand:
 
     @asynccontextmanager
     async def opened(
-        self, folder: Path, url: str, settings: Mapping[str, Any] | None = None, *, is_trusted: bool = True
+        self,
+        folder: Path,
+        url: str,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        is_trusted: bool = True,
+        screen: Mapping[str, Any] = SCREEN,
     ) -> AsyncIterator[EditorWindow]:
         """A window with a folder, in an editor of its own."""
-        context = await self._browser.new_context(viewport=SCREEN)  # type: ignore[arg-type] # a TypedDict
+        context = await self._browser.new_context(**screen)
         try:
             window = EditorWindow(await context.new_page(), folder)
             given = {**SETTINGS, "tieline.url": url, **(settings or {})}

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,9 +17,10 @@ PAGE = b"""<!doctype html><title>Editor</title>
 <style>body { display: flex; margin: 0 } iframe { flex: 1; min-width: 0; height: 100vh; border: 0 }</style>
 <script>
   var told = [];
-  addEventListener("message", ({ data, source }) => {
-    if (data === "attack") parent.frames[0].postMessage({ type: "insert", text: "evil" }, "*");
-    else told.push(data);
+  addEventListener("message", ({ data }) => {
+    if (data !== "attack") return void told.push(data);
+    parent.frames[0].postMessage({ type: "insert", text: "evil" }, "*");
+    parent.postMessage({ type: "attacked" }, "*");
   });
 </script>
 <body><script>
@@ -54,7 +55,8 @@ async def site() -> AsyncIterator[Site]:
     """Serve the windows. Browsers refuse frames of this machine in pages that come from elsewhere."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
+        with suppress(asyncio.IncompleteReadError):  # browsers open connections that they do not use
+            await reader.readuntil(b"\r\n\r\n")
         head = f"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {len(PAGE)}\r\nconnection: close\r\n\r\n"
         writer.write(head.encode() + PAGE)
         await writer.drain()

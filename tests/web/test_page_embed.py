@@ -181,7 +181,7 @@ async def test_a_frame_beside_the_page_cannot_send_messages_to_it(
     await frame.shown()
     for neighbour in (1, 2):
         await HostedFrame(page, neighbour).tell("attack")
-    await page.wait_for_function("frames[2].told !== undefined")
+    await page.wait_for_function("told.filter(({ type }) => type === 'attacked').length === 2")
     await frame.tell({"type": "insert", "text": "from the editor"})
     await expect(frame.composer).to_have_value("from the editor")
 
