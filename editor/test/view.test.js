@@ -139,11 +139,13 @@ test("the page can open web pages and its own paths, but run nothing", () => {
 });
 
 test("the page can open files of its folder only", async () => {
-  const workspaces = { current: { path: "/work/one", folder: { uri: vscode.Uri.file("/work/one") } } };
+  const folder = { uri: vscode.Uri.file("/work/one") };
+  const workspaces = { current: { path: "/work/one", realPath: "/private/work/one", folder } };
   const requests = new PageRequests(workspaces, { api: null }, { put() {}, compare() {} });
   await requests.handle({ type: "openFile", path: "src/a.py", line: 3 });
+  await requests.handle({ type: "openFile", path: "/private/work/one/b.py" });
   await requests.handle({ type: "openFile", path: "../secret" });
-  assert.deepEqual(editor.shown.map(String), ["file:///work/one/src/a.py"]);
+  assert.deepEqual(editor.shown.map(String), ["file:///work/one/src/a.py", "file:///work/one/b.py"]);
   assert.equal(editor.messages[0].text, "../secret is not in the folder of this chat.");
 });
 
