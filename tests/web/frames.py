@@ -94,10 +94,13 @@ class Frame:
         await expect(self.inside.locator("body.chat-page:not(.is-loading)")).to_be_attached()
 
     async def fresh(self) -> None:
-        """Begin a new chat."""
+        """Begin a new chat with an empty message."""
         await self.inside.get_by_role("button", name="Chats").click()
         await self.part("new-chat").click()
         await expect(self.part("turn-user")).to_have_count(0)
+        while await self.part("attached-file").count():
+            await self.part("attached-file").first.get_by_role("button").click()
+        await self.composer.fill("")
 
     async def say(self, words: str) -> None:
         """Send a message."""
