@@ -161,8 +161,9 @@ class Connection {
         if (await this.#attempt(run)) return;
       } catch (error) {
         if (run !== this.#run) return;
-        log(`Unexpected: ${error}`);
-        this.#set("failed", error instanceof Error ? error.message : "Unexpected error.");
+        const reason = error instanceof Error ? error.message : "Unexpected error.";
+        if (this.#reason !== reason) log(reason);
+        this.#set("failed", reason);
       }
       if (run !== this.#run) return;
       await pause(wait);
