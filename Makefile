@@ -15,7 +15,7 @@ CLIENTS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-system test-editor test-clients test-long check pytest chromium screenshots format bench \
-	walk dist vsix check-editor proto lock clean
+	walk dist vsix proto lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,12 +80,6 @@ dist: $(VENV)/run.stamp ## Build the wheel and the source distribution into dist
 vsix: $(VENV)/made.stamp ## Build the editor extension into dist/
 	$(BIN)/python editor/build.py vsix
 
-# The types of the editor's API are not in the repository; npm installs them.
-check-editor: ## Check the types of the editor extension (needs npm)
-	npm install --prefix .editor --no-save --no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error \
-		typescript@5.4.5 @types/vscode@1.85.0 @types/node@18.19.130
-	.editor/node_modules/.bin/tsc -p editor/jsconfig.json
-
 proto: $(VENV)/dev.stamp ## Regenerate the protobuf code from proto/
 	$(BIN)/python -m grpc_tools.protoc --proto_path=$(PB)=proto/cursor --python_out=src --pyi_out=src \
 		$(patsubst proto/cursor/%,$(PB)/%,$(wildcard proto/cursor/*.proto))
@@ -98,7 +92,7 @@ lock: $(VENV)/made.stamp ## Resolve both lock files again (UPGRADE=--upgrade tak
 	$(PIP) uninstall --yes uv
 
 clean: ## Remove .venv, clients, caches and build output
-	rm -rf $(VENV) .clients .editor dist editor/dist bench/.build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .clients dist editor/dist bench/.build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/made.stamp:

@@ -5,12 +5,13 @@
 (() => {
   // @ts-ignore: provided by the editor
   const editor = acquireVsCodeApi();
-  const main = document.querySelector("main");
-  const address = main?.dataset.address ?? "";
+  const main = /** @type {HTMLElement} */ (document.querySelector("main"));
+  const address = main.dataset.address ?? "";
   const SILENCE = 20_000; // Milliseconds in which the page must report that it is ready.
   /** @type {HTMLIFrameElement | null} */
   let frame = null;
-  let alarm = 0;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let alarm;
 
   /** The colours that the page uses, and the editor's variables with them. The first one that is set counts. */
   const COLORS = {
@@ -36,7 +37,8 @@
 
   function theme() {
     const style = getComputedStyle(document.documentElement);
-    const read = (name) => style.getPropertyValue(`--vscode-${name}`).trim();
+    const read = (/** @type {string} */ name) => style.getPropertyValue(`--vscode-${name}`).trim();
+    /** @type {Record<string, string>} */
     const colors = {};
     for (const [name, variables] of Object.entries(COLORS)) {
       const value = variables.map(read).find(Boolean);
@@ -53,10 +55,12 @@
     return { type: "theme", kind, colors };
   }
 
+  /** @param {unknown} message */
   function toPage(message) {
     frame?.contentWindow?.postMessage(message, new URL(address).origin);
   }
 
+  /** @param {string} text */
   function showProblem(text) {
     frame?.remove();
     frame = null;
@@ -69,6 +73,7 @@
     main.replaceChildren(note, again);
   }
 
+  /** @param {string} path */
   function embed(path) {
     frame?.remove();
     frame = document.createElement("iframe");
@@ -83,6 +88,7 @@
     }, SILENCE);
   }
 
+  /** @param {any} message */
   function onPageMessage(message) {
     if (message === null || typeof message !== "object" || typeof message.type !== "string") return;
     if (message.type === "ready") {

@@ -125,8 +125,14 @@ class Connection {
     if (!this.canStop)
       throw new Error("This gateway was not started by the editor. Stop or restart it where it was started.");
     const base = api.base;
+    // Disconnected first: otherwise the end of the gateway counts as a loss, and another one is started.
     this.disconnect("The gateway was stopped.");
-    await api.post("/api/stop", {});
+    try {
+      await api.post("/api/stop", {});
+    } catch (error) {
+      this.connect();
+      throw error;
+    }
     const end = this.#environment.now() + STOP_TIMEOUT;
     while ((await this.#environment.look(base)).kind !== "none") {
       if (this.#environment.now() > end) throw new Error("The gateway did not stop in time.");
@@ -155,8 +161,9 @@ class Connection {
         if (await this.#attempt(run)) return;
       } catch (error) {
         if (run !== this.#run) return;
-        log(`Unexpected: ${error}`);
-        this.#set("failed", error instanceof Error ? error.message : "Unexpected error.");
+        const reason = error instanceof Error ? error.message : "Unexpected error.";
+        if (this.#reason !== reason) log(reason);
+        this.#set("failed", reason);
       }
       if (run !== this.#run) return;
       await pause(wait);

@@ -171,7 +171,7 @@ class WindowParts {
       toggleDoNotDisturb: () => this.#toggleQuiet(),
       useInCursor: () => this.tunnel.open(),
       stopTunnel: () => this.tunnel.stop(),
-      useInVsCode: () => useInVsCode(this.connection, this.workspaces, this.keys, this.documents),
+      useInVsCode: () => this.#attempt(() => useInVsCode(this.connection, this.workspaces, this.keys, this.documents)),
     };
   }
 

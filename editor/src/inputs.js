@@ -78,7 +78,7 @@ async function askFile(field, workspace, frame) {
       return { value, problem: checkField(field, value) };
     });
   if (!field.required || frame.total > 1) {
-    // The open dialog has no buttons of ours: this step offers the others.
+    // The open dialog has neither Back nor Skip nor Decline: this step offers them.
     const rows = [
       { label: "$(folder-opened) Choose a File…", value: "choose" },
       ...(field.required ? [] : [{ label: "Skip", value: null }]),

@@ -40,7 +40,7 @@ class PageRequests {
   /** @param {unknown} path @param {unknown} line */
   async #openFile(path, line) {
     const { current } = this.#workspaces;
-    const parts = current ? insideFolder(current.path, path) : null;
+    const parts = current && (insideFolder(current.path, path) ?? insideFolder(current.realPath, path));
     if (!current || !parts)
       return void vscode.window.showWarningMessage(`${label(path, 100)} is not in the folder of this chat.`);
     const uri = vscode.Uri.joinPath(current.folder.uri, ...parts);

@@ -15,6 +15,7 @@ const NOWHERE = "This folder is not on the gateway's machine. The setting tielin
  * @typedef {object} Workspace
  * @property {Folder} folder
  * @property {string} path on the gateway's machine
+ * @property {string} realPath the same with links resolved, as the gateway and its agents name it
  * @property {string} name the gateway's name for it; empty while it is not registered
  * @property {string} autonomy
  * @property {string} problem why it is not registered
@@ -140,7 +141,8 @@ class Workspaces {
     const autonomy = this.#autonomy.get(path) ?? this.#host.autonomy();
     try {
       const made = await api.post("/api/workspaces", { path, ...(autonomy && { autonomy }) });
-      return { ...none, name: String(made.name), autonomy: String(made.autonomy ?? "ask") };
+      const { name, path: realPath, autonomy: given } = made;
+      return { ...none, name: String(name), realPath: String(realPath ?? path), autonomy: String(given ?? "ask") };
     } catch (error) {
       const problem = error instanceof ApiError ? error.message : "The gateway's answer was not understood.";
       this.#host.log(`The folder ${path} was not registered: ${problem}`);
@@ -151,7 +153,14 @@ class Workspaces {
   /** Return a folder that is not registered. @param {Folder} folder @returns {Workspace} */
   #unregistered(folder) {
     const path = pathOf(folder.uri, this.#host.mapped());
-    return { folder, path: path ?? "", name: "", autonomy: "ask", problem: path === null ? NOWHERE : "" };
+    return {
+      folder,
+      path: path ?? "",
+      realPath: path ?? "",
+      name: "",
+      autonomy: "ask",
+      problem: path === null ? NOWHERE : "",
+    };
   }
 
   #emit() {

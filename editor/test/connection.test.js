@@ -163,6 +163,24 @@ test("a gateway that was started by other means is not stopped", async () => {
   await gateway.close();
 });
 
+test("a gateway that refuses to stop stays connected", async () => {
+  const gateway = await serve();
+  const given = environment(gateway.base);
+  const { api } = given;
+  given.api = (base, key) => {
+    const made = api(base, key);
+    made.post = async () => Promise.reject(new Error("not now"));
+    return made;
+  };
+  const connection = new Connection(given);
+  connection.connect();
+  await reached(connection, "connected");
+  await assert.rejects(connection.stop(), /not now/);
+  await reached(connection, "connected");
+  connection.disconnect();
+  await gateway.close();
+});
+
 test("another program on the port is named, and its end is noticed", async () => {
   const other = createServer((_, response) => response.end("<h1>Printer</h1>"));
   await new Promise((resolve) => other.listen(0, "127.0.0.1", resolve));

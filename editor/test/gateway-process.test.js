@@ -43,14 +43,14 @@ async function stop(port) {
 }
 
 test("a gateway is started with a key in its environment, and not in its arguments", async () => {
-  const start = await options({ config: "/work here/tieline.toml" });
+  const start = await options({ config: "/my work/tieline.toml" });
   const { hello, isOurs } = await startGateway(start);
   assert.equal(hello.version, "9.9");
   assert.ok(isOurs);
   const log = readFileSync(start.logFile, "utf8");
   assert.match(
     log,
-    /started with serve --host 127.0.0.1 --port \d+ --exit-when-idle 30 --config \/work here\/tieline.toml and/,
+    /started with serve --host 127.0.0.1 --port \d+ --exit-when-idle 30 --config \/my work\/tieline.toml and/,
   );
   assert.ok(!log.split(" and ")[0].includes(KEY));
   assert.equal(statSync(start.logFile).mode & 0o077, 0, "only the user can read the log");

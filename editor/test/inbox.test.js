@@ -18,7 +18,7 @@ const uri = (path, scheme = "file", authority = "") => ({
 });
 const ITEM = { id: "1", origin: { client: "test" }, ask: { type: "permission", title: "t" } };
 
-async function opened({ folders = [folder("/work/one")], isTrusted = true, autonomy = "" } = {}) {
+async function opened({ folders = [folder("/home/me/one")], isTrusted = true, autonomy = "" } = {}) {
   const gateway = await serve();
   let losses = 0;
   const connection = { api: new GatewayApi({ base: gateway.base }), lost: () => (losses += 1) };
@@ -110,7 +110,7 @@ test("a lost stream is reported", async () => {
 
 test("every folder of a window is a workspace", async () => {
   const { gateway, workspaces, close } = await opened({
-    folders: [folder("/work/one"), folder("/work/two")],
+    folders: [folder("/home/me/one"), folder("/home/me/two")],
     autonomy: "edits",
   });
   assert.deepEqual(
@@ -131,7 +131,7 @@ test("every folder of a window is a workspace", async () => {
 });
 
 test("a setting that is removed means asking again", async () => {
-  const folders = [folder("/work/one")];
+  const folders = [folder("/home/me/one")];
   const gateway = await serve();
   let autonomy = "all";
   const host = {

@@ -7,7 +7,7 @@ const { Documents } = require("../src/documents");
 const { readItems } = require("../src/items");
 const { QuestionDialog } = require("../src/question");
 
-const folder = { uri: vscode.Uri.file("/work/x"), name: "x" };
+const folder = { uri: vscode.Uri.file("/home/me/x"), name: "x" };
 const dialog = new QuestionDialog(new Documents(), { named: () => ({ folder }) });
 const form = (fields, more = {}) =>
   readItems([{ id: "1", ask: { type: "form", message: "Which?", fields, ...more } }], "w")[0];
@@ -59,7 +59,7 @@ test("the five kinds of fields are filled in step by step", async () => {
     { name: "count", kind: "number", is_whole: true },
     { name: "file", kind: "file", required: true },
   ]);
-  editor.openDialog = () => [vscode.Uri.file("/work/x/src/a.py")];
+  editor.openDialog = () => [vscode.Uri.file("/home/me/x/src/a.py")];
   script(
     choose("Yes"),
     choose("Green"),
@@ -162,7 +162,7 @@ test("after a refusal the form opens at the field, with the other values kept", 
 });
 
 test("a file outside of the folder is not accepted", async () => {
-  const chosen = [[vscode.Uri.file("/etc/passwd")], [vscode.Uri.file("/work/x/b")]];
+  const chosen = [[vscode.Uri.file("/etc/passwd")], [vscode.Uri.file("/home/me/x/b")]];
   editor.openDialog = () => chosen.shift();
   assert.deepEqual(await ask(form([{ name: "f", kind: "file", required: true }])), {
     action: "accept",

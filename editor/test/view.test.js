@@ -29,7 +29,7 @@ function opened() {
   };
   const connection = { state: "connected", reason: "", api };
   const workspaces = {
-    current: { name: "one", path: "/work/one", folder: { name: "one", uri: vscode.Uri.file("/work/one") } },
+    current: { name: "one", path: "/home/me/one", folder: { name: "one", uri: vscode.Uri.file("/home/me/one") } },
   };
   const got = [];
   const view = new ChatView(
@@ -139,11 +139,13 @@ test("the page can open web pages and its own paths, but run nothing", () => {
 });
 
 test("the page can open files of its folder only", async () => {
-  const workspaces = { current: { path: "/work/one", folder: { uri: vscode.Uri.file("/work/one") } } };
+  const folder = { uri: vscode.Uri.file("/home/me/one") };
+  const workspaces = { current: { path: "/home/me/one", realPath: "/private/me/one", folder } };
   const requests = new PageRequests(workspaces, { api: null }, { put() {}, compare() {} });
   await requests.handle({ type: "openFile", path: "src/a.py", line: 3 });
+  await requests.handle({ type: "openFile", path: "/private/me/one/b.py" });
   await requests.handle({ type: "openFile", path: "../secret" });
-  assert.deepEqual(editor.shown.map(String), ["file:///work/one/src/a.py"]);
+  assert.deepEqual(editor.shown.map(String), ["file:///home/me/one/src/a.py", "file:///home/me/one/b.py"]);
   assert.equal(editor.messages[0].text, "../secret is not in the folder of this chat.");
 });
 
