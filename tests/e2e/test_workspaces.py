@@ -233,7 +233,7 @@ async def test_a_named_key_neither_sees_nor_uses_workspaces(stand: Stand) -> Non
     assert (await stand.http.post("/v1/chat/completions", json=body, headers=headers)).status_code == 200
 
 
-async def test_without_the_key_nothing_is_told_about_workspaces(stand: Stand) -> None:
+async def test_without_the_key_no_answer_reveals_a_workspace(stand: Stand) -> None:
     name = await stand.register("ours")
     for path in ("/api/workspaces", f"/workspaces/{name}/v1/models", "/workspaces/unknown/v1/models"):
         response = await stand.http.get(path, headers={"x-api-key": "wrong"})
@@ -395,7 +395,7 @@ async def test_sessions_files_and_traffic_of_two_workspaces_are_separate(stand: 
     assert (await stand.page("GET", f"/api/traffic/{legs[ours][0]['id']}", None, theirs)).status_code == 404
 
 
-async def test_a_session_uses_the_tools_of_its_workspace_whoever_shows_it(stand: Stand) -> None:
+async def test_a_session_uses_the_tools_of_its_workspace_on_any_page(stand: Stand) -> None:
     ours = await stand.register("ours")
     made = (await stand.page("POST", "/api/sessions", {"model": DEMO}, ours)).json()
     await stand.page("POST", f"/api/sessions/{made['id']}/send", {"text": WRITE})

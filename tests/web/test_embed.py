@@ -84,7 +84,7 @@ async def test_a_token_expires(locked: PageStand, monkeypatch: pytest.MonkeyPatc
     assert (await framed(locked, late)).status_code == 403
 
 
-async def test_only_so_many_tokens_wait(locked: PageStand) -> None:
+async def test_the_number_of_waiting_tokens_is_limited(locked: PageStand) -> None:
     first = await issued(locked)
     others = [await issued(locked) for _ in range(MAX_TOKENS)]
     assert (await framed(locked, first)).status_code == 403
