@@ -26,7 +26,7 @@ from tests.editor.web_server import WorkbenchServer, serving, window_address
 from tests.web.browser import DEMO, Server
 from tests.web.frames import Frame
 from tieline.app.config import AcpSettings, ServerSettings
-from tieline.model.inbox import Answer, InboxItem, Origin
+from tieline.model.inbox import InboxItem, Origin
 
 SCREEN: Mapping[str, Any] = {"viewport": {"width": 1280, "height": 800}}
 PATIENCE = 60.0
@@ -80,8 +80,8 @@ class EditorGateway(Server):
 
     async def ask_in(
         self, folder: Path, item: InboxItem, client: str = "Claude Code", model: str = "m"
-    ) -> "asyncio.Task[Answer]":
-        """Something that a client in this folder waits for."""
+    ) -> "asyncio.Task[Any]":
+        """Something that a client in this folder waits for; the class of its answer depends on the item."""
         return self.ask(Origin(model=model, client=client, workspace=await self.workspace(folder)), item)
 
     async def waiting(self) -> int:

@@ -41,7 +41,7 @@ async def test_a_permission_is_answered_in_a_dialog_that_opens_after_a_click(
     await expect(window.dialog).to_contain_text("make test")
     await expect(window.dialog.get_by_role("button", name="Deny", exact=True)).to_be_focused()
     await window.press(button)
-    assert (await answer).option == option  # type: ignore[union-attr]
+    assert (await answer).option == option
     await expect(window.dialog).to_have_count(0)
 
 
@@ -66,7 +66,7 @@ async def test_closing_the_dialog_decides_nothing(window: EditorWindow, gateway:
     assert not answer.done()
     await window.run("Tieline: Show What Waits for You")
     await window.press("Deny")
-    assert (await answer).option == "deny"  # type: ignore[union-attr]
+    assert (await answer).option == "deny"
 
 
 async def test_enter_denies(window: EditorWindow, gateway: EditorGateway, folder: Path) -> None:
@@ -74,7 +74,7 @@ async def test_enter_denies(window: EditorWindow, gateway: EditorGateway, folder
     await window.press("Review", window.notification("Run tests"))
     await expect(window.dialog.get_by_role("button", name="Deny", exact=True)).to_be_focused()
     await window.page.keyboard.press("Enter")
-    assert (await answer).option == "deny"  # type: ignore[union-attr]
+    assert (await answer).option == "deny"
 
 
 async def test_a_change_is_shown_in_the_diff_editor_and_made_after_it_is_allowed(
@@ -112,12 +112,12 @@ async def test_a_plan_is_rejected_with_feedback_and_then_approved(
     await window.press_lens("Reject with Feedback…")
     await window.type("Keep the tests")
     rejected = await answer
-    assert (rejected.approved, rejected.feedback) == (False, "Keep the tests")  # type: ignore[union-attr]
+    assert (rejected.approved, rejected.feedback) == (False, "Keep the tests")
     await expect(window.editor).to_contain_text("Keep the tests")
     answer = await gateway.ask_in(folder, PLAN)
     await window.press("Review", window.notification("Tidy up"))
     await window.press_lens("Approve")
-    assert (await answer).approved  # type: ignore[union-attr]
+    assert (await answer).approved
 
 
 async def test_the_steps_of_an_approved_plan_tick_in_the_document(window: EditorWindow, chatting: Frame) -> None:
@@ -159,7 +159,7 @@ async def test_a_form_is_filled_in_with_the_editors_own_inputs(
     await expect(window.input).to_contain_text("3")
     await window.type("abc")
     given = await answer
-    assert given.values == {"sure": True, "one": "g", "many": ["r", "b"], "name": "abc"}  # type: ignore[union-attr]
+    assert given.values == {"sure": True, "one": "g", "many": ["r", "b"], "name": "abc"}
 
 
 async def test_a_file_is_chosen_in_the_open_dialog(window: EditorWindow, gateway: EditorGateway, folder: Path) -> None:
@@ -167,7 +167,7 @@ async def test_a_file_is_chosen_in_the_open_dialog(window: EditorWindow, gateway
     answer = await gateway.ask_in(folder, which)
     await window.press("Answer", window.notification("Which file?"))
     await window.choose("greet.py")
-    assert (await answer).values == {"file": "greet.py"}  # type: ignore[union-attr]
+    assert (await answer).values == {"file": "greet.py"}
 
 
 async def test_a_question_of_the_demo_model_is_answered_in_the_editor(window: EditorWindow, chatting: Frame) -> None:
@@ -217,7 +217,7 @@ async def test_do_not_disturb_only_counts(window: EditorWindow, gateway: EditorG
     await window.run("Tieline: Toggle Do Not Disturb")
     await window.press("Review", window.notification("Run tests"))
     await window.press("Deny")
-    assert (await answer).option == "deny"  # type: ignore[union-attr]
+    assert (await answer).option == "deny"
 
 
 async def test_full_autonomy_is_shown_in_red_and_asks_nothing(
@@ -270,4 +270,4 @@ async def test_hostile_text_is_shown_as_text(window: EditorWindow, gateway: Edit
     await expect(window.tab("Command")).to_be_visible()
     await window.press_lens("Decide…")
     await window.press("Deny")
-    assert (await answer).option == "deny"  # type: ignore[union-attr]
+    assert (await answer).option == "deny"

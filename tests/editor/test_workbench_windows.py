@@ -75,7 +75,7 @@ async def test_a_restarted_gateway_is_found_again(stand: EditorStand, tmp_path: 
         answer = await gateway.ask_in(folder, Approval(title="Asked after the restart", command="true"))
         await window.press("Review", window.notification("Asked after the restart"))
         await window.press("Allow")
-        assert (await answer).option == "allow"  # type: ignore[union-attr]
+        assert (await answer).option == "allow"
         await chat.say("Hello again")
         await expect(chat.part("turn-assistant")).to_have_count(2)
     await gateway.stop()
@@ -98,7 +98,7 @@ async def test_a_wrong_key_is_reported_and_the_right_one_opens_the_page(stand: E
         answer = await gateway.ask_in(folder, Approval(title="Locked", command="true"))
         await window.press("Review", window.notification("Locked"))
         await window.press("Deny")
-        assert (await answer).option == "deny"  # type: ignore[union-attr]
+        assert (await answer).option == "deny"
     await gateway.stop()
 
 
@@ -137,4 +137,4 @@ async def test_two_windows_do_not_mix_their_folders(
         await expect(second_chat.part("session")).to_have_count(0)
         await second.press("Review", second.notification("Only in the other"))
         await second.press("Allow")
-        assert (await theirs).option == "allow"  # type: ignore[union-attr]
+        assert (await theirs).option == "allow"
