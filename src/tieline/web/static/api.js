@@ -2,8 +2,15 @@
 //
 // If the gateway has a key, the page exchanges it for a pass. The pass is kept in the local storage of this origin,
 // which pages from other ports of the host cannot read, and is sent in a header. A cookie would be sent to all ports.
+// A page in a frame of an editor gets its pass with the page, and keeps it only until the editor's window is closed.
+
+import { isEmbedded, ownPass, ownWorkspace } from "./embed.js";
+import { lasting, ofThisTab } from "./page-storage.js";
 
 const PASS = "tieline-pass";
+const passes = isEmbedded ? ofThisTab : lasting;
+
+if (ownPass) passes.setItem(PASS, ownPass);
 
 let token = "";
 let unlock = null;
@@ -22,7 +29,8 @@ export function setUnlock(askForKey) {
   unlock = askForKey;
 }
 
-export const get = (path) => call("GET", path);
+/** Fetch something, of a workspace if one is given. A page in a frame has a workspace of its own. */
+export const get = (path, workspace = "") => call("GET", path, undefined, workspace);
 export const post = (path, body = {}) => call("POST", path, body);
 export const patch = (path, body) => call("PATCH", path, body);
 export const remove = (path) => call("DELETE", path);
@@ -39,13 +47,14 @@ export async function login(key) {
   const response = await send("POST", "/api/login", { key });
   if (!response.ok) throw new ApiError(response.status, await readError(response));
   const { pass = "" } = await response.json();
-  localStorage.setItem(PASS, pass);
+  passes.setItem(PASS, pass);
 }
 
-/** Return the header with the pass, if there is one. */
-export function passHeaders() {
-  const pass = localStorage.getItem(PASS);
-  return pass ? { "x-tieline-pass": pass } : {};
+/** Return the headers with the pass, if there is one, and with the workspace, if the request is limited to one. */
+export function accessHeaders(workspace = "") {
+  const pass = passes.getItem(PASS);
+  const name = ownWorkspace ?? (workspace || null);
+  return { ...(pass && { "x-tieline-pass": pass }), ...(name !== null && { "x-tieline-workspace": name }) };
 }
 
 /** Ask the user for the key, after the gateway has refused the stream. */
@@ -53,11 +62,11 @@ export async function locked() {
   if (unlock) await unlock();
 }
 
-async function call(method, path, body) {
-  let response = await send(method, path, body);
+async function call(method, path, body, workspace) {
+  let response = await send(method, path, body, workspace);
   if (response.status === 401 && unlock) {
     await unlock();
-    response = await send(method, path, body);
+    response = await send(method, path, body, workspace);
   }
   if (response.status === 403 && method !== "GET") {
     // A restarted gateway has another token, and the page may not have noticed the restart yet.
@@ -70,8 +79,8 @@ async function call(method, path, body) {
   return text ? JSON.parse(text) : null;
 }
 
-async function send(method, path, body) {
-  const headers = { accept: "application/json", ...passHeaders() };
+async function send(method, path, body, workspace) {
+  const headers = { accept: "application/json", ...accessHeaders(workspace) };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (method !== "GET") headers["x-tieline-token"] = token;
   try {

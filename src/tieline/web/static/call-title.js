@@ -16,25 +16,31 @@ const VERBS = {
   todo_write: "Update the todo list",
   todo_read: "Read the todo list",
 };
+const FILE_TOOLS = new Set(["read_file", "write_file", "edit_file"]);
 const SUBJECTS = ["command", "pattern", "query", "path", "file_path", "url", "question", "title", "mode"];
 
-/** Split the title of an activity: `run_terminal ls`, `grep {"pattern": "x"}`, or free text from an agent. */
+/** Split the title of an activity: `run_terminal ls`, `grep {"pattern": "x"}`, or free text from an agent.
+ *
+ * `path` is the file that the activity reads or writes, if the title names one.
+ */
 export function parseTitle(raw) {
   const title = stripTerminalCodes(raw);
   const [, name, rest] = /^([A-Za-z][\w.:-]*)(?: (.*))?$/s.exec(title) ?? [];
   if (rest?.startsWith("{")) return describeCall(name, rest);
   const isName = name in VERBS || /^[a-z]+_[a-z_]+$/.test(name ?? "");
   return isName
-    ? { verb: VERBS[name] ?? name, subject: rest ?? "", given: null }
-    : { verb: title, subject: "", given: null };
+    ? { verb: VERBS[name] ?? name, subject: rest ?? "", given: null, path: FILE_TOOLS.has(name) ? (rest ?? "") : "" }
+    : { verb: title, subject: "", given: null, path: "" };
 }
 
 /** Describe a tool call. `text` is its arguments as JSON, which may be incomplete. */
 export function describeCall(name, text) {
   const given = parsed(text);
+  const path = given?.file_path ?? (FILE_TOOLS.has(name) ? given?.path : "");
   return {
     verb: VERBS[name] ?? name,
     subject: subjectOf(given, text),
+    path: typeof path === "string" ? path : "",
     given: given ?? (text ? { arguments: text } : null),
   };
 }

@@ -7,17 +7,21 @@ import { rememberChoice, rememberedChoice } from "./model-choice.js";
 import { listenForCodeCopies } from "./clipboard.js";
 import "./composer.js";
 import { h, setText } from "./dom.js";
+import { chatPath, isEmbedded, ownWorkspace } from "./embed.js";
+import { connectHost } from "./embed-page.js";
 import "./examples.js";
 import "./inbox.js";
 import { live } from "./live-state.js";
 import "./key-dialog.js";
 import "./context-meter.js";
 import { attempt, notify } from "./notices.js";
+import { ofThisTab } from "./page-storage.js";
 import "./session-list.js";
 import { goToInboxItems, listenForKeys } from "./shortcuts.js";
 import "./top-bar.js";
 
 const DEMO = "demo";
+const OPEN = `tieline-open:${ownWorkspace ?? ""}`; // the session shown last, in a frame that the editor loads anew
 const [chat, composer, sessions, meter, top, title, welcome, examples] = [
   "tl-chat",
   "tl-composer",
@@ -34,7 +38,7 @@ let current = null;
 
 /** Show the session that the URL names, or a new chat. */
 function route() {
-  const id = location.hash.slice(1) || null;
+  const id = location.hash.slice(1) || (isEmbedded && ofThisTab.getItem(OPEN)) || null;
   show(id && live.sessions.has(id) ? id : null);
 }
 
@@ -42,6 +46,7 @@ function show(id) {
   closeMenu();
   if (id === current && (id !== null || !chat.isEmpty)) return;
   current = id;
+  if (isEmbedded) ofThisTab.setItem(OPEN, id ?? "");
   sessions.current = id;
   composer.session = id;
   chat.open(id);
@@ -50,9 +55,14 @@ function show(id) {
 }
 
 function open(id) {
-  if ((location.hash.slice(1) || null) !== id) history.pushState(null, "", id ? `#${id}` : "/");
+  if ((location.hash.slice(1) || null) !== id) address(id);
   show(id);
   closeMenu();
+}
+
+/** Name a session in the address. A frame shares its history with the editor, so it adds nothing to it. */
+function address(id) {
+  history[isEmbedded ? "replaceState" : "pushState"](null, "", id ? `#${id}` : chatPath);
 }
 
 /** Update the elements around the conversation: title, token usage, composer and welcome text. */
@@ -62,6 +72,7 @@ function describe() {
   setTitle(summary?.title ?? "");
   meter.usage = summary?.usage;
   composer.isRunning = Boolean(summary?.running);
+  composer.workspace = summary?.workspace ?? "";
   composer.choice = summary ?? rememberedChoice(live.state);
   welcome.hidden = current !== null;
   document.querySelector(".example-tag").hidden = !summary?.example;
@@ -76,7 +87,8 @@ const hasOtherModels = () => live.state.models.some(({ backend }) => backend !==
 function suggest() {
   const { model } = rememberedChoice(live.state);
   const chosen = live.state.models.find(({ id }) => id === model);
-  examples.hidden = chosen?.backend !== DEMO || live.state.examples.items.length === 0;
+  // The examples act in a folder of their own, not in the workspace of an editor.
+  examples.hidden = isEmbedded || chosen?.backend !== DEMO || live.state.examples.items.length === 0;
   examples.show(live.state.examples, hasOtherModels());
   welcome.classList.toggle("has-examples", !examples.hidden && examples.isOpen);
   const hasRoom = examples.hidden || !examples.isOpen || live.state.tools.enabled;
@@ -124,8 +136,9 @@ async function startExample({ example: { text, model, mode }, done }) {
 async function create(settings) {
   const summary = await post("/api/sessions", settings);
   live.learn(summary);
-  history.pushState(null, "", `#${summary.id}`);
+  address(summary.id);
   current = summary.id;
+  if (isEmbedded) ofThisTab.setItem(OPEN, current);
   sessions.current = current;
   composer.session = current;
   await chat.open(current);
@@ -192,6 +205,7 @@ function listen() {
 }
 
 listen();
+connectHost(composer);
 await live.start();
 route();
 document.body.classList.remove("is-loading");

@@ -4,8 +4,10 @@ import { get } from "./api.js";
 import { Attachments } from "./attachments.js";
 import { effortOptions, modeOptions, modelOptions } from "./model-choice.js";
 import { h } from "./dom.js";
+import { droppedPaths, hasAddresses } from "./dropped-files.js";
 import { icon } from "./icons.js";
 import { notify } from "./notices.js";
+import { ofThisTab } from "./page-storage.js";
 import "./picker.js";
 
 const DRAFT = "tieline-draft:";
@@ -16,6 +18,7 @@ class Composer extends HTMLElement {
   #isRunning = false;
   #state = null;
   #choice = {};
+  #workspace = "";
   #attached = new Attachments(() => this.#update());
   #area = h("textarea", {
     id: "composer",
@@ -89,9 +92,9 @@ class Composer extends HTMLElement {
       this.#attached.addImages(this.#chooser.files).then(() => (this.#chooser.value = "")),
     );
     this.#listenForDrops();
-    this.#files.source = findFiles;
+    this.#files.source = (query) => findFiles(query, this.#workspace);
     this.#files.placeholder = "Search files…";
-    this.#files.addEventListener("pick", (event) => this.#attach(event.detail));
+    this.#files.addEventListener("pick", (event) => this.#attachListed(event.detail));
     this.#effort.options = effortOptions();
     this.#model.addEventListener("pick", (event) => this.#chooseModel(event.detail));
     this.#mode.addEventListener("pick", (event) => this.#choose({ mode: event.detail }));
@@ -103,8 +106,14 @@ class Composer extends HTMLElement {
   set state(state) {
     this.#state = state;
     this.#model.options = modelOptions(state);
-    this.#files.hidden = !state.tools.workspace;
+    this.#showFiles();
     this.#showChoice();
+  }
+
+  /** The name of the workspace whose files can be attached; "" is the one that the state describes. */
+  set workspace(name) {
+    this.#workspace = name;
+    this.#showFiles();
   }
 
   /** The current choice: {model, mode, effort}. */
@@ -122,7 +131,7 @@ class Composer extends HTMLElement {
   /** Switch to the draft of a conversation. Each conversation has its own. */
   set session(id) {
     this.#draft = id ?? "new";
-    this.#area.value = sessionStorage.getItem(DRAFT + this.#draft) ?? "";
+    this.#area.value = ofThisTab.getItem(DRAFT + this.#draft) ?? "";
     this.#grow();
     this.#update();
   }
@@ -136,8 +145,28 @@ class Composer extends HTMLElement {
     this.#area.focus();
   }
 
+  /** Put text where the cursor is, without sending it. */
+  insert(text) {
+    this.#area.setRangeText(text, this.#area.selectionStart, this.#area.selectionEnd, "end");
+    this.#typed();
+    this.focus();
+  }
+
+  /** Attach a file of the workspace. */
+  attach(path) {
+    this.#attached.addFile(path);
+  }
+
   openModels() {
     this.#model.open();
+  }
+
+  get #hasFiles() {
+    return Boolean(this.#workspace || this.#state?.tools.workspace);
+  }
+
+  #showFiles() {
+    this.#files.hidden = !this.#hasFiles;
   }
 
   #showChoice() {
@@ -164,18 +193,18 @@ class Composer extends HTMLElement {
   }
 
   #typed() {
-    sessionStorage.setItem(DRAFT + this.#draft, this.#area.value);
+    ofThisTab.setItem(DRAFT + this.#draft, this.#area.value);
     this.#grow();
     this.#update();
-    if (this.#state?.tools.workspace && /(^|\s)@$/.test(this.#area.value.slice(0, this.#area.selectionStart)))
+    if (this.#hasFiles && /(^|\s)@$/.test(this.#area.value.slice(0, this.#area.selectionStart)))
       this.#files.open();
   }
 
-  /** Attach a file, and remove the "@" that opened the list. */
-  #attach(path) {
+  /** Attach a file from the list, and remove the "@" that opened it. */
+  #attachListed(path) {
     const { value, selectionStart: at } = this.#area;
     if (value[at - 1] === "@") this.text = value.slice(0, at - 1) + value.slice(at);
-    this.#attached.addFile(path);
+    this.attach(path);
     this.focus();
   }
 
@@ -211,7 +240,7 @@ class Composer extends HTMLElement {
 
   /** Accept files dropped anywhere on the page. */
   #listenForDrops() {
-    const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
+    const hasFiles = ({ dataTransfer }) => dataTransfer?.types.includes("Files") || hasAddresses(dataTransfer);
     addEventListener("dragover", (event) => {
       if (!hasFiles(event)) return;
       event.preventDefault();
@@ -222,13 +251,20 @@ class Composer extends HTMLElement {
       this.classList.remove("is-target");
       if (!hasFiles(event)) return;
       event.preventDefault();
-      const hadImages = await this.#attached.addImages(event.dataTransfer.files);
-      if (!hadImages)
+      if (hasAddresses(event.dataTransfer)) this.#dropAddresses(event.dataTransfer);
+      else if (!(await this.#attached.addImages(event.dataTransfer.files)))
         notify(
           "Only images can be dropped here. To attach a file from the workspace, use the paper clip or type @.",
         );
       this.focus();
     });
+  }
+
+  /** Attach files that were dragged from an editor. */
+  #dropAddresses(transfer) {
+    const { paths, outside } = droppedPaths(transfer, this.#state?.tools.workspace);
+    paths.forEach((path) => this.attach(path));
+    if (outside) notify("Only files of this workspace can be attached.");
   }
 
   #grow() {
@@ -256,9 +292,9 @@ function picker(label, test, sign) {
   return element;
 }
 
-async function findFiles(query) {
+async function findFiles(query, workspace) {
   try {
-    const { files } = await get(`/api/files?query=${encodeURIComponent(query)}`);
+    const { files } = await get(`/api/files?query=${encodeURIComponent(query)}`, workspace);
     return files.map((path) => ({ value: path, label: path.slice(path.lastIndexOf("/") + 1), hint: path }));
   } catch {
     return [];

@@ -1,6 +1,7 @@
 // Shows a file change as added and removed lines. A long change is collapsed.
 
 import { h } from "./dom.js";
+import { diffButton, pathView } from "./file-links.js";
 import { compared, counted, readUnified } from "./line-diff.js";
 import { plural } from "./format.js";
 
@@ -9,15 +10,23 @@ const CLASSES = { "+": "added", "-": "removed", " ": "same", "…": "gap" };
 
 /** Show the difference between two versions of an excerpt. `isMade` is false for a change that was not made. */
 export function diffView({ path, old, new: text = "", line = 1 }, isMade = true) {
-  return view(path, compared(old ?? null, text, line), old === null || old === undefined, isMade);
+  const rows = compared(old ?? null, text, line);
+  return view(path, rows, { isNew: old === null || old === undefined, isMade, before: old ?? "", after: text, line });
 }
 
 /** Show a unified diff, which describes a change that the gateway's own tools would make. */
 export function unifiedDiff(path, diff) {
-  return view(path, readUnified(diff), diff.startsWith("--- /dev/null"));
+  const rows = readUnified(diff);
+  const side = (sign) =>
+    rows
+      .filter((row) => row.sign === " " || row.sign === sign)
+      .map(({ text }) => `${text}\n`)
+      .join("");
+  const line = rows.find(({ is }) => is)?.is ?? 1;
+  return view(path, rows, { isNew: diff.startsWith("--- /dev/null"), before: side("-"), after: side("+"), line });
 }
 
-function view(path, rows, isNew, isMade = true) {
+function view(path, rows, { isNew, isMade = true, before, after, line: start }) {
   const { added, removed } = counted(rows);
   const lines = h("div", {
     class: "diff-lines",
@@ -47,11 +56,12 @@ function view(path, rows, isNew, isMade = true) {
     h(
       "figcaption",
       {},
-      h("span", { class: "path" }, path ?? ""),
+      pathView(path, rows.find(({ sign, is }) => sign === "+" && is)?.is ?? start),
       isNew && h("span", { class: "tag" }, "new"),
       !isMade && h("span", { class: "tag", data: { test: "not-made" } }, "not applied"),
       h("span", { class: "added", "aria-label": `${plural(added, "line")} added` }, `+${added}`),
       h("span", { class: "removed", "aria-label": `${plural(removed, "line")} removed` }, `−${removed}`),
+      diffButton(path, before, after, start),
     ),
     lines,
     more,

@@ -1,10 +1,12 @@
 // What this browser remembers of the first run: which examples were tried, and whether they are hidden.
 
+import { lasting } from "./page-storage.js";
+
 const REMEMBERED = "tieline-first-run";
 
 function load() {
   try {
-    const { tried = [], hidden: isHidden = false } = JSON.parse(localStorage.getItem(REMEMBERED)) ?? {};
+    const { tried = [], hidden: isHidden = false } = JSON.parse(lasting.getItem(REMEMBERED)) ?? {};
     return { tried: Array.isArray(tried) ? tried : [], isHidden: isHidden === true };
   } catch {
     return { tried: [], isHidden: false };
@@ -12,7 +14,7 @@ function load() {
 }
 
 function save({ tried, isHidden }) {
-  localStorage.setItem(REMEMBERED, JSON.stringify({ tried, hidden: isHidden }));
+  lasting.setItem(REMEMBERED, JSON.stringify({ tried, hidden: isHidden }));
 }
 
 /** Return the ids of the examples that were tried, and whether the user hid the examples. */

@@ -9,6 +9,7 @@ import { questionBody } from "./question-form.js";
 import { reviewBody } from "./plan-review.js";
 import { everySecond } from "./ticker.js";
 import { formatCountdown, now } from "./format.js";
+import { onWorkspaceTitles } from "./workspace-titles.js";
 
 const KINDS = {
   permission: { sign: "shield", name: "Permission", body: permissionBody },
@@ -26,7 +27,9 @@ const OUTCOME = {
 class InboxCard extends HTMLElement {
   #item = null;
   #left = h("span", { class: "item-left" });
+  #origin = h("span", { class: "item-origin" });
   #untick = null;
+  #unlisten = null;
   #guard = new InputGuard(this);
 
   set item(item) {
@@ -44,9 +47,11 @@ class InboxCard extends HTMLElement {
       { class: "item-head" },
       icon(sign),
       h("span", { class: "item-name" }, name),
-      h("span", { class: "item-origin", title: origin.title ?? "" }, originText(item)),
+      this.#origin,
       this.#left,
     );
+    this.#origin.title = origin.title ?? "";
+    this.#showOrigin();
     const about = origin.title && h("p", { class: "item-about" }, `“${origin.title}”`);
     this.replaceChildren(head, about || "", ...body(item, this));
   }
@@ -65,11 +70,17 @@ class InboxCard extends HTMLElement {
     this.#guard.connect();
     this.#tick();
     this.#untick = everySecond(() => this.#tick());
+    this.#unlisten = onWorkspaceTitles(() => this.#showOrigin());
   }
 
   disconnectedCallback() {
     this.#guard.disconnect();
     this.#untick?.();
+    this.#unlisten?.();
+  }
+
+  #showOrigin() {
+    setText(this.#origin, originText(this.#item));
   }
 
   /** Show the time left. Items expire only while the inbox is not watched, so this is rarely visible. */

@@ -3,6 +3,7 @@
 import { post } from "./api.js";
 import { live } from "./live-state.js";
 import { notify } from "./notices.js";
+import { workspaceTitle } from "./workspace-titles.js";
 
 // The options of a permission for which the gateway sends none.
 const DEFAULT_OPTIONS = [
@@ -25,9 +26,11 @@ export function headline({ ask }) {
   return ask.type === "plan_review" ? `Review the plan: ${ask.title}` : ask.message;
 }
 
-/** Return the names of the client and the model from which an item comes. */
+/** Return the names of the client, the model and the workspace from which an item comes. */
 export function originText({ origin = {} }) {
-  return [origin.client || origin.frontend, origin.model].filter(Boolean).join(" · ");
+  return [origin.client || origin.frontend, origin.model, workspaceTitle(origin.workspace)]
+    .filter(Boolean)
+    .join(" · ");
 }
 
 /** Send an answer and return whether it was accepted. `explain(error)` returns whether it has shown the error. */

@@ -2,6 +2,7 @@
 
 import "./inbox-card.js";
 import { arrange, h } from "./dom.js";
+import { chatPath } from "./embed.js";
 import { icon } from "./icons.js";
 import { live } from "./live-state.js";
 import { canRequestNotifications, requestNotifications } from "./notifications.js";
@@ -83,7 +84,7 @@ class Inbox extends HTMLElement {
         card.append(
           h(
             "a",
-            { class: "item-session", href: `/#${session}`, onclick: () => this.#leave() },
+            { class: "item-session", href: `${chatPath}#${session}`, onclick: () => this.#leave() },
             "Open chat",
             icon("right"),
           ),

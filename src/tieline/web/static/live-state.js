@@ -22,6 +22,7 @@ class Live {
   #tabs = null;
   #loaded = null;
   #loads = 0;
+  /** The number of the last message that this tab has read from the stream. */
   #received = 0;
 
   on(type, listener) {
@@ -138,7 +139,7 @@ class Live {
   /** Handle a message from the tab that reads the stream. */
   #onBroadcast(sent) {
     if (sent.type === "message") {
-      // A missing message was lost when the tab that read it was closed.
+      // The message before this one is missing here: it was lost when the tab that read it was closed.
       if (this.#held === null && sent.after > this.seq) this.#reload();
       this.#take(sent.seq, sent.message);
     } else if (sent.type === "reset") this.#reload();

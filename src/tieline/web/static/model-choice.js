@@ -1,6 +1,7 @@
 // The choices for a conversation: model, mode and effort.
 
 import { humanize } from "./format.js";
+import { lasting } from "./page-storage.js";
 
 const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 const REMEMBERED = "tieline-choice";
@@ -52,7 +53,7 @@ export function effortOptions() {
 export function rememberedChoice({ models, default_model: standard = null }) {
   let choice = {};
   try {
-    choice = JSON.parse(localStorage.getItem(REMEMBERED)) ?? {};
+    choice = JSON.parse(lasting.getItem(REMEMBERED)) ?? {};
   } catch {
     // Nothing usable is saved.
   }
@@ -62,7 +63,7 @@ export function rememberedChoice({ models, default_model: standard = null }) {
 }
 
 export function rememberChoice({ model, mode, effort }) {
-  localStorage.setItem(REMEMBERED, JSON.stringify({ model, mode, effort }));
+  lasting.setItem(REMEMBERED, JSON.stringify({ model, mode, effort }));
 }
 
 /** Return the name of a model without its backend. */

@@ -1,5 +1,6 @@
 // Draws attention to inbox items: a count in the title and icon of the tab, and a desktop notification.
 
+import { isEmbedded } from "./embed.js";
 import { headline, originText } from "./inbox-items.js";
 import { live } from "./live-state.js";
 import { announce } from "./notices.js";
@@ -10,7 +11,9 @@ let title = name;
 let shown = -1;
 const seen = new Set();
 
-export const canRequestNotifications = () => "Notification" in globalThis && Notification.permission === "default";
+/** Browsers do not let a page in a frame ask, and an editor shows its own notifications. */
+export const canRequestNotifications = () =>
+  !isEmbedded && "Notification" in globalThis && Notification.permission === "default";
 export const requestNotifications = () => Notification.requestPermission();
 
 /** Set the title of the tab. The count of inbox items is added to it. */

@@ -4,11 +4,13 @@ import { patch, remove } from "./api.js";
 import { modelName } from "./model-choice.js";
 import { confirmAction } from "./confirm-dialog.js";
 import { arrange, h, setText } from "./dom.js";
+import { chatPath } from "./embed.js";
 import { icon } from "./icons.js";
 import { live } from "./live-state.js";
 import { attempt } from "./notices.js";
 import { everySecond } from "./ticker.js";
 import { formatAge } from "./format.js";
+import { onWorkspaceTitles, workspaceTitle } from "./workspace-titles.js";
 
 const SEARCHABLE = 10;
 
@@ -49,6 +51,7 @@ class SessionList extends HTMLElement {
     live.on("session", (summary) => this.#learn(summary));
     live.on("gone", () => this.#render());
     live.on("inbox", () => this.#mark());
+    onWorkspaceTitles(() => this.#render());
     everySecond(() => this.#grewOlder());
     if (live.state) this.#render();
   }
@@ -140,7 +143,7 @@ class Row {
     };
     this.#link = h(
       "a",
-      { href: `/#${id}`, data: { session: id }, onclick: opened },
+      { href: `${chatPath}#${id}`, data: { session: id }, onclick: opened },
       this.#title,
       h("span", { class: "session-facts" }, this.#model, this.#time),
     );
@@ -164,8 +167,9 @@ class Row {
   show(summary) {
     this.#summary = summary;
     setText(this.#title, summary.title || "New chat");
-    setText(this.#model, modelName(summary.model));
-    this.#link.title = `${summary.title}\n${summary.model}`;
+    const facts = [modelName(summary.model), workspaceTitle(summary.workspace)].filter(Boolean);
+    setText(this.#model, facts.join(" · "));
+    this.#link.title = [summary.title, summary.model, ...facts.slice(1)].join("\n");
     this.element.classList.toggle("is-running", summary.running);
     this.showAge();
   }

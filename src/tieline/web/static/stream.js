@@ -3,7 +3,7 @@
 // EventSource is not used: it cannot start at a given position, so events between fetching the state and opening the
 // stream would be lost, and it cannot send the header that contains the pass.
 
-import { passHeaders } from "./api.js";
+import { accessHeaders } from "./api.js";
 
 const SILENCE = 60_000; // Milliseconds. The gateway sends a comment more often than that, even without messages.
 
@@ -13,7 +13,7 @@ const SILENCE = 60_000; // Milliseconds. The gateway sends a comment more often 
 export async function readStream({ from, signal, opened, received }) {
   const cut = new AbortController();
   const whole = AbortSignal.any ? AbortSignal.any([signal, cut.signal]) : signal;
-  const headers = { accept: "text/event-stream", "last-event-id": String(from), ...passHeaders() };
+  const headers = { accept: "text/event-stream", "last-event-id": String(from), ...accessHeaders() };
   const response = await fetch("/api/stream", { headers, signal: whole, cache: "no-store" });
   if (!response.ok) throw Object.assign(new Error("no stream"), { status: response.status });
   opened();

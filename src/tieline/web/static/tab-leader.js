@@ -5,7 +5,9 @@
 // with a stream each would block all other requests. The visible tab leads, because browsers suspend hidden tabs. Where
 // locks are not available (plain HTTP from another machine), every tab reads its own stream.
 
-const NAME = "tieline-stream";
+import { ownWorkspace } from "./embed.js";
+
+const NAME = ownWorkspace === null ? "tieline-stream" : `tieline-stream:${ownWorkspace}`; // not of another workspace
 const LINGER = 2000; // Milliseconds for which the old leader continues to read, so that no message is missed.
 
 /** Calls `lead(signal)` when this tab is to read the stream, and `received(message)` for messages from the leader. */
@@ -56,11 +58,16 @@ export class TabLeader {
       this.#lead(reading.signal);
       return new Promise(() => {});
     };
-    navigator.locks.request(NAME, options, hold).catch(() => {
-      if (!had) return; // this tab stopped waiting for the lock in order to take it at once
-      this.#isLeading = false;
-      setTimeout(() => reading.abort(), LINGER);
-      this.#wait();
+    navigator.locks.request(NAME, options, hold).catch(({ name }) => {
+      if (!had && name === "SecurityError") hold(); // the browser denies locks, as it may in a frame of another site
+      else if (had) this.#lost(reading);
+      // Otherwise this tab stopped waiting for the lock in order to take it at once.
     });
+  }
+
+  #lost(reading) {
+    this.#isLeading = false;
+    setTimeout(() => reading.abort(), LINGER);
+    this.#wait();
   }
 }

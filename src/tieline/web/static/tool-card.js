@@ -3,6 +3,8 @@
 import { describeCall, parseTitle } from "./call-title.js";
 import { diffView } from "./diff-view.js";
 import { h, setText } from "./dom.js";
+import { isEmbedded } from "./embed.js";
+import { pathView } from "./file-links.js";
 import { icon } from "./icons.js";
 import { Output } from "./tool-output.js";
 import { everySecond } from "./ticker.js";
@@ -57,14 +59,15 @@ class ToolCard extends HTMLElement {
   }
 
   /** Show an activity. Each update contains the complete activity. */
-  show({ kind, title, status = "pending", output = "", diffs = [], exit_code: code = null }, times = {}) {
+  show(activity, times = {}) {
+    const { kind, title, status = "pending", output = "", diffs = [], paths = [], exit_code: code = null } = activity;
     const before = this.#activity;
     if (before?.status === "pending" && status !== "pending") this.#began = now(); // waiting does not count as running
     setText(this.#exit, code ? `exit ${code}` : "");
     this.#exit.hidden = !code;
     this.#activity = { kind, title, status, diffs: JSON.stringify(diffs) };
     this.#setTimes(status, times);
-    if (before?.title !== title || before.kind !== kind) this.#fillTitle(kind, parseTitle(title));
+    if (before?.title !== title || before.kind !== kind) this.#fillTitle(kind, parseTitle(title), paths[0]);
     if (before?.status !== status) this.#setState(status);
     this.#fold(kind, diffs, output, status); // first, because collapsed output cannot be scrolled to its end
     const text = isRedundant(output, diffs, status) ? "" : output;
@@ -91,11 +94,13 @@ class ToolCard extends HTMLElement {
     this.#ended = isOver(status) ? (ended ?? this.#ended ?? now()) : null;
   }
 
-  #fillTitle(kind, { verb, subject, given }) {
+  #fillTitle(kind, { verb, subject, given, path }, named = "") {
     this.dataset.kind = kind;
     this.#kind.replaceChildren(icon(kind));
     setText(this.#verb, verb);
-    setText(this.#subject, subject);
+    const file = isEmbedded ? path || named : "";
+    if (file && (!subject || subject === file)) this.#subject.replaceChildren(pathView(file, null, "tool-file"));
+    else setText(this.#subject, subject);
     this.#subject.title = subject;
     this.#arguments.replaceChildren(
       ...Object.entries(given ?? {}).flatMap(([name, value]) => [
