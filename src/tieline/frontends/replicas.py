@@ -106,6 +106,9 @@ class Peers(Protocol):
     def with_agents(self, model: str) -> str | None:
         """Return the tag of the other replica that has to serve a model, because only it has the workspace."""
 
+    def with_page(self) -> str | None:
+        """Return the tag of the other replica that serves the web page, or None if this one does."""
+
     async def send(self, tag: str, request: PeerRequest) -> PeerResponse:
         """Send a request and return the head of the response. Raise PeerFailed if there is none."""
 
@@ -140,11 +143,19 @@ class Replicas:
     async def forward_to_owner(self, exchange: Exchange, identity: str) -> bool:
         """Forward a request about an object to the replica that minted its id. Return False if that is not possible."""
         tag = None if exchange.is_forwarded else self._peers.owner(identity)
-        if tag is None:
+        return tag is not None and await self._forward_body(exchange, tag)
+
+    async def forward_to_page(self, exchange: Exchange) -> bool:
+        """Forward a request of the web page to the replica that serves the page. Return False if this one does."""
+        if exchange.is_forwarded:
             return False
-        if exchange.method not in _BODILESS:
-            await exchange.body()
-        return await self._forward(exchange, tag)
+        tag, tried = self._peers.with_page(), set[str]()
+        while tag is not None and tag not in tried:
+            if await self._forward_body(exchange, tag):
+                return True
+            tried.add(tag)
+            tag = self._peers.with_page()
+        return False
 
     def owner_of_turn(self, request: Request) -> str | None:
         """Return the tag of the other replica that has to answer a request, or None if it has to be answered here."""
@@ -170,6 +181,12 @@ class Replicas:
             response.close()
             return None
         return response
+
+    async def _forward_body(self, exchange: Exchange, tag: str) -> bool:
+        """Forward a request whose body may not have been read yet."""
+        if exchange.method not in _BODILESS:
+            await exchange.body()
+        return await self._forward(exchange, tag)
 
     async def _forward(self, exchange: Exchange, tag: str) -> bool:
         turn = PeerRequest(exchange.method, exchange.target, exchange.header_fields, exchange.content)
