@@ -71,6 +71,7 @@ def build_cluster(
         on_dead=peers.abandon,
     )
     peers.watch(membership)
+    replicas = Replicas(peers, tasks, gateway.holds)
     inbox = SharedInbox(gateway.inbox, storage.database.now(), membership, tasks, interval=settings.heartbeat_seconds)
 
     def complete(app: HttpApp, on_page_lost: Callable[[], None]) -> Cluster:
@@ -83,11 +84,11 @@ def build_cluster(
             listen=settings.listen or "",
             url=url,
             drain_seconds=settings.drain_seconds,
-            is_idle=lambda: gateway.is_idle,
+            is_idle=lambda: gateway.is_idle and not replicas.forwarding,
         )
 
     page_token = hmac.digest(secret.encode(), b"the token of the page", "sha256").hex()
-    return ClusterParts(Replicas(peers, tasks, gateway.holds), page_token, complete)
+    return ClusterParts(replicas, page_token, complete)
 
 
 def _secret(settings: ClusterSettings, env: Mapping[str, str]) -> str:
