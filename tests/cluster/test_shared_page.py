@@ -141,7 +141,7 @@ async def test_a_session_is_continued_through_every_replica(postgres_url: str) -
             for replica in stand.replicas:
                 await page.post(replica, f"sessions/{session}/send", text="Hello")
                 number = await ended(stream)
-            views = [(await page.get(replica, f"sessions/{session}"))["messages"] for replica in stand.replicas]
+            views = [(await page.get(replica, f"sessions/{session}"))["turns"] for replica in stand.replicas]
             assert views[0] == views[1] == views[2]
             assert len(views[0]) == 6
         # A page that was cut off continues through another replica where it was.
