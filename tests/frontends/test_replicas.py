@@ -45,7 +45,6 @@ class Others:
     def __init__(self, answer: Answer | Exception | None = None, **owners: str) -> None:
         self.is_draining = False
         self.agents: str | None = None
-        self.page: list[str] = []
         self.sent: list[tuple[str, PeerRequest]] = []
         self._owners = owners
         self._answer = answer or Answer(b"answer")
@@ -56,14 +55,9 @@ class Others:
     def with_agents(self, model: str) -> str | None:
         return self.agents if model.startswith("acp/") else None
 
-    def with_page(self) -> str | None:
-        return self.page[0] if self.page else None
-
     async def send(self, tag: str, request: PeerRequest) -> Answer:
         self.sent.append((tag, request))
         if isinstance(self._answer, Exception):
-            if self.page:
-                self.page.pop(0)
             raise self._answer
         return self._answer
 
@@ -195,13 +189,6 @@ async def test_requests_for_agents_go_to_the_replica_that_has_the_workspace() ->
     others.agents = "aaaa"
     assert await forwarded(others, Client(), answering(model="acp/claude"))
     assert not await forwarded(others, Client(), answering(model="cursor/demo"))
-
-
-async def test_the_page_is_served_by_the_next_replica_if_one_fails() -> None:
-    others, client = Others(PeerFailed("gone")), Client()
-    others.page = ["aaaa", "bbbb"]
-    assert not await Replicas(others, Tasks(), lambda *_: False).forward_to_page(client.exchange)
-    assert [tag for tag, _ in others.sent] == ["aaaa", "bbbb"]
 
 
 async def test_a_client_that_leaves_ends_the_request_to_the_owner() -> None:

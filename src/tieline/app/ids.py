@@ -7,7 +7,6 @@ by the tag which replica holds the run, the response or the inbox item of an id.
 import itertools
 import secrets
 import string
-from functools import partial
 
 _ALPHABET = string.ascii_letters + string.digits
 TAG_LENGTH = 4
@@ -36,8 +35,6 @@ class Ids:
         # A random prefix makes the ids of legs unique across restarts.
         self.leg = map(f"tl-{secrets.token_hex(8)}{{:06x}}".format, itertools.count(1)).__next__
         """Returns a new id for a leg. Clients do not send it back, so it has no tag."""
-        self.inbox_item = map(f"{self.tag}{{}}".format, iter(partial(secrets.token_hex, 6), None)).__next__
-        """Returns a new id for an inbox item."""
 
     def call(self) -> str:
         """Return a new id for a tool call: 31 letters and digits, short enough for every client and upstream."""
@@ -46,6 +43,10 @@ class Ids:
     def document(self, prefix: str) -> str:
         """Return a new id for a stored object, such as `resp_…`."""
         return f"{prefix}_{self.tag}{secrets.token_hex(18)}"
+
+    def inbox_item(self) -> str:
+        """Return a new id for an inbox item."""
+        return self.tag + secrets.token_hex(6)
 
 
 def _random(length: int) -> str:

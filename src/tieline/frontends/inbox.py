@@ -52,13 +52,6 @@ class Rulebook(Protocol):
     async def revoke(self, rule_id: str) -> bool: ...
 
 
-class OwnerForwarder(Protocol):
-    """The other replicas of a cluster."""
-
-    async def forward_to_owner(self, exchange: Exchange, identity: str) -> bool:
-        """Forward a request about an object to the replica that minted its id. Return False if that is not possible."""
-
-
 class InboxFrontend:
     """Serves the inbox and the permanent grants.
 
@@ -75,7 +68,6 @@ class InboxFrontend:
         rulebook: Rulebook | None = None,
         has_file: Callable[[str], Awaitable[bool]] | None = None,
         keep_alive: float = 15.0,
-        replicas: OwnerForwarder | None = None,
     ) -> None:
         self._inbox = inbox
         self._tasks = tasks
@@ -83,7 +75,6 @@ class InboxFrontend:
         self._rulebook = rulebook
         self._has_file = has_file
         self._keep_alive = keep_alive
-        self._replicas = replicas
 
     async def list(self, exchange: Exchange) -> None:
         """Respond with the current items."""
@@ -97,8 +88,6 @@ class InboxFrontend:
 
     async def decide(self, exchange: Exchange) -> None:
         """Pass a person's answer to the inbox item that the path names."""
-        if self._replicas is not None and await self._replicas.forward_to_owner(exchange, _last_segment(exchange)):
-            return
         self._token.check_browser(exchange)
         answer = read_answer(await exchange.body())
         item_id = _last_segment(exchange)

@@ -107,9 +107,6 @@ class Peers(Protocol):
     def with_agents(self, model: str) -> str | None:
         """Return the tag of the other replica that has to serve a model, because only it has the workspace."""
 
-    def with_page(self) -> str | None:
-        """Return the tag of the other replica that serves the web page, or None if this one does."""
-
     async def send(self, tag: str, request: PeerRequest) -> PeerResponse:
         """Send a request and return the head of the response. Raise PeerFailed if there is none."""
 
@@ -152,19 +149,9 @@ class Replicas:
         if tag is None:
             return False
         with self.counted():
-            return await self._forward_body(exchange, tag)
-
-    async def forward_to_page(self, exchange: Exchange) -> bool:
-        """Forward a request of the web page to the replica that serves the page. Return False if this one does."""
-        if exchange.is_forwarded:
-            return False
-        tag, tried = self._peers.with_page(), set[str]()
-        while tag is not None and tag not in tried:
-            if await self._forward_body(exchange, tag):
-                return True
-            tried.add(tag)
-            tag = self._peers.with_page()
-        return False
+            if exchange.method not in _BODILESS:
+                await exchange.body()
+            return await self._forward(exchange, tag)
 
     @contextmanager
     def counted(self) -> Generator[None, None, None]:
@@ -199,12 +186,6 @@ class Replicas:
             response.close()
             return None
         return response
-
-    async def _forward_body(self, exchange: Exchange, tag: str) -> bool:
-        """Forward a request whose body may not have been read yet."""
-        if exchange.method not in _BODILESS:
-            await exchange.body()
-        return await self._forward(exchange, tag)
 
     async def _forward(self, exchange: Exchange, tag: str) -> bool:
         turn = PeerRequest(exchange.method, exchange.target, exchange.header_fields, exchange.content or b"")

@@ -28,18 +28,11 @@ class OpenPage(Protocol):
     def files(self) -> Mapping[str, StaticFile]: ...
 
 
-Forward = Callable[[Exchange], Awaitable[bool]]
-"""Forwards a request to the replica that serves the page. Returns False if this one does."""
-
-
-def page_routes(
-    opened: Callable[[], Awaitable[OpenPage]], hello: Endpoint, *, forward: Forward | None = None
-) -> Routes:
+def page_routes(opened: Callable[[], Awaitable[OpenPage]], hello: Endpoint) -> Routes:
     """Return the routes of the web page. `opened` returns the page, which it creates on the first request.
 
     If the gateway has a key, all routes need it except the static files, `/api/state` and `/api/login`. Those that
-    change the set-up need an admin key. `hello` answers requests for `/` from clients that are not browsers. In a
-    cluster, `forward` makes one replica answer all requests except those for static files.
+    change the set-up need an admin key. `hello` answers requests for `/` from clients that are not browsers.
     """
 
     def late(find: Callable[[OpenPage], Endpoint]) -> Endpoint:
@@ -48,22 +41,11 @@ def page_routes(
 
         return endpoint
 
-    def shared(find: Callable[[OpenPage], Endpoint]) -> Endpoint:
-        here = late(find)
-        if forward is None:
-            return here
-
-        async def endpoint(exchange: Exchange) -> None:
-            if not await forward(exchange):
-                await here(exchange)
-
-        return endpoint
-
     def route(find: Callable[[OpenPage], Endpoint], *, keyed: bool = True) -> Route:
-        return Route(shared(find), render_error, keyed=keyed)
+        return Route(late(find), render_error, keyed=keyed)
 
     def admin(find: Callable[[OpenPage], Endpoint]) -> Route:
-        return Route(shared(find), render_error, for_admin=True)
+        return Route(late(find), render_error, for_admin=True)
 
     def file(name: str) -> Endpoint:
         return late(lambda page: page.files[name].serve)

@@ -166,13 +166,3 @@ async def test_a_replica_that_starts_without_the_database_joins_later() -> None:
         made.database.is_cut = False
         await made.beat(second, first)
         assert (tags(first), tags(second)) == ({"bbbb"}, {"aaaa"})
-
-
-async def test_the_oldest_replica_is_the_one_that_joined_first() -> None:
-    async with stand() as made:
-        first, second, third = await made.join("cccc"), await made.join("bbbb"), await made.join("aaaa")
-        await made.beat(first, second, third)
-        assert [one.oldest() for one in (first, second, third)] == [None, "cccc", "cccc"]
-        await first.leave()
-        await made.beat(second, third)
-        assert [one.oldest() for one in (second, third)] == [None, "bbbb"]

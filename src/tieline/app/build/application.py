@@ -36,8 +36,8 @@ from tieline.core.usage.meter import Meter
 from tieline.core.watch.bus import Bus
 from tieline.core.watch.secrets import Secrets
 from tieline.frontends.guard import Guard, PageToken
-from tieline.frontends.http import BodyBudget, Endpoint
-from tieline.frontends.http_app import HttpApp, Observer, Routes
+from tieline.frontends.http import BodyBudget
+from tieline.frontends.http_app import HttpApp, Observer
 from tieline.frontends.inbox import InboxFrontend
 from tieline.frontends.keyless import Keyless
 from tieline.frontends.keys import NamedKey
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from tieline.app.build.tools import build_tools
     from tieline.app.build.usage import UsageParts, build_usage
     from tieline.app.cluster.cluster import Cluster
-    from tieline.frontends.replicas import Replicas
     from tieline.tools.guarded_tools import GuardedTools
 else:
     build_cluster = LazyImport("tieline.app.build.cluster", "build_cluster")
@@ -196,13 +195,7 @@ def build(
         gateway.metrics.sources.append(usage.metric_lines)
 
     guard = _guard(config, own_keys, named, usage)
-    cluster = (
-        build_cluster(config, env, ids.tag, gateway, routes.router, storage, known_secrets, tasks)
-        if config.cluster.listen is not None
-        else None
-    )
-    replicas = None if cluster is None else cluster.replicas
-    page_token = PageToken(secrets.token_urlsafe(24) if cluster is None else cluster.page_token)
+    page_token = PageToken(secrets.token_urlsafe(24))
     context = PageContext(
         config,
         env,
@@ -227,6 +220,12 @@ def build(
         usage.stored.on_change.append(profiles.distinguish)
     archives, store = build_archives(config.responses, storage, tasks)
     startup = StartupText(config, backends.statuses, backends.upstreams, routes.aliases, guard.has_keys, source)
+    cluster = (
+        build_cluster(config, env, ids.tag, gateway, routes.router, storage, known_secrets, tasks)
+        if config.cluster.listen is not None
+        else None
+    )
+    replicas = None if cluster is None else cluster.replicas
     relay = Relay(gateway, tasks, keep_alive=config.server.keep_alive, replicas=replicas)
     bodies = BodyBudget(trim=trim)
     asgi = build_http_app(
@@ -240,7 +239,6 @@ def build(
             rulebook=tools or agent_tools,
             has_file=tools.has_file if tools is not None else None,
             keep_alive=config.server.keep_alive,
-            replicas=replicas,
         ),
         guard=guard,
         clock=time.time,
@@ -259,7 +257,7 @@ def build(
         limit=config.server.max_body_mib * MIB,
         bodies=bodies,
         hello=Hello(guard, startup.text, NEEDS_KEY),
-        page=_page_routes(page, replicas) if page is not None else None,
+        page=partial(page_routes, page.get) if page is not None else None,
         readiness=lambda: Readiness(replicas is not None and replicas.is_draining, storage.is_available),
         cluster=replicas,
     )
@@ -280,18 +278,8 @@ def build(
         page,
         guard.warnings(),
         None if tunnel is None else _tunnel_app(config, env, tunnel, gateway, relay, bodies),
-        None if cluster is None else cluster.complete(asgi, partial(_forget_idle, page)),
+        None if cluster is None else cluster.complete(asgi),
     )
-
-
-def _page_routes(page: "LazyObject[Page]", replicas: "Replicas | None") -> Callable[[Endpoint], Routes]:
-    return partial(page_routes, page.get, forward=None if replicas is None else replicas.forward_to_page)
-
-
-def _forget_idle(page: "LazyObject[Page] | None") -> None:
-    """Forget the idle sessions of the page, because another replica may change them."""
-    if page is not None and page.made is not None:
-        page.made.sessions.forget_idle()
 
 
 def _tunnel_app(

@@ -1,6 +1,5 @@
 """Builds this replica's part in a cluster, if one is configured."""
 
-import hmac
 import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -11,7 +10,6 @@ from tieline.app.cluster.cluster import Cluster
 from tieline.app.cluster.membership import Membership, Timing
 from tieline.app.cluster.peers import CONNECTIONS, ClusterPeers, ClusterSecret
 from tieline.app.cluster.remote_agents import RemoteAgents
-from tieline.app.cluster.shared_inbox import SharedInbox
 from tieline.app.config import ClusterSettings, Config, ConfigError
 from tieline.core.legs.gateway import Gateway
 from tieline.core.legs.routing import Router
@@ -32,10 +30,7 @@ class ClusterParts(NamedTuple):
     """What the HTTP application needs to forward requests, and a function that completes the cluster with it."""
 
     replicas: Replicas
-    page_token: str
-    """The token of the web page, which is the same on all replicas."""
-    complete: Callable[[HttpApp, Callable[[], None]], Cluster]
-    """Takes the application, and a function that is called when another replica begins to serve the page."""
+    complete: Callable[[HttpApp], Cluster]
 
 
 def build_cluster(
@@ -72,23 +67,19 @@ def build_cluster(
     )
     peers.watch(membership)
     replicas = Replicas(peers, tasks, gateway.holds)
-    inbox = SharedInbox(gateway.inbox, storage.database.now(), membership, tasks, interval=settings.heartbeat_seconds)
 
-    def complete(app: HttpApp, on_page_lost: Callable[[], None]) -> Cluster:
-        peers.on_page_lost = on_page_lost
+    def complete(app: HttpApp) -> Cluster:
         return Cluster(
             PrivateApp(app, shared.matches),
             membership,
             peers,
-            inbox,
             listen=settings.listen or "",
             url=url,
             drain_seconds=settings.drain_seconds,
             is_idle=lambda: gateway.is_idle and not replicas.forwarding,
         )
 
-    page_token = hmac.digest(secret.encode(), b"the token of the page", "sha256").hex()
-    return ClusterParts(replicas, page_token, complete)
+    return ClusterParts(replicas, complete)
 
 
 def _secret(settings: ClusterSettings, env: Mapping[str, str]) -> str:

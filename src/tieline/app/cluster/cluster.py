@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from tieline.app.cluster.membership import Membership
 from tieline.app.cluster.peers import ClusterPeers
-from tieline.app.cluster.shared_inbox import SharedInbox
 from tieline.frontends.replicas import PrivateApp
 
 log = logging.getLogger("tieline")
@@ -23,7 +22,6 @@ class Cluster:
         private: PrivateApp,
         membership: Membership,
         peers: ClusterPeers,
-        inbox: SharedInbox,
         *,
         listen: str,
         url: str | None,
@@ -34,7 +32,6 @@ class Cluster:
         """The application for the private listener."""
         self.membership = membership
         self._peers = peers
-        self._inbox = inbox
         host, _, port = listen.rpartition(":")
         self.host, self.port = host.strip("[]"), int(port)
         """The address of the private listener."""
@@ -46,7 +43,6 @@ class Cluster:
         """Announce this replica, whose private listener has this port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         await self.membership.join(self._url or f"http://{host}:{port}")
-        self._inbox.start()
 
     async def drain(self) -> None:
         """Announce that this replica is about to stop, and return when its runs have ended, or at the deadline."""
@@ -59,6 +55,5 @@ class Cluster:
 
     async def aclose(self) -> None:
         """Leave the cluster and close all connections to other replicas."""
-        await self._inbox.aclose()
         await self.membership.leave()
         await self._peers.aclose()

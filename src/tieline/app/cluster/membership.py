@@ -26,13 +26,8 @@ FORGET_AFTER = 6
 _JOIN = "INSERT INTO replica (tag, url, beat, draining, agents) VALUES (?, ?, 1, ?, ?)"
 _BEAT = "UPDATE replica SET beat = beat + 1, draining = ? WHERE tag = ?"
 _LEAVE = "DELETE FROM replica WHERE tag = ?"
-_LIST = "SELECT number, tag, url, beat, draining, agents FROM replica"
-_FORGET = (
-    "DELETE FROM replica WHERE tag = ?",
-    "DELETE FROM inbox_item WHERE tag = ?",
-    "DELETE FROM inbox_watcher WHERE tag = ?",
-)
-"""Remove everything that a dead replica has published."""
+_LIST = "SELECT tag, url, beat, draining, agents FROM replica"
+_FORGET = "DELETE FROM replica WHERE tag = ? AND beat = ?"
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -45,8 +40,6 @@ class Timing(msgspec.Struct, frozen=True):
 class Replica(msgspec.Struct):
     """Another replica."""
 
-    number: int
-    """A replica that joined earlier has a lower number."""
     tag: str
     origin: Origin
     """The address of its private listener."""
@@ -86,13 +79,9 @@ class Membership:
         self._tasks = tasks
         self._on_dead = on_dead
         self._others: dict[str, Replica] = {}
-        self._number: int | None = None
-        """This replica's number; None until it has joined."""
         self._is_draining = False
         self._is_cut_off = False
         """Whether the last access to the database failed."""
-        self.on_join: list[Callable[[], None]] = []
-        """Called when this replica joins, for the first time or again after others have forgotten it."""
         self._beat_at = 0.0
         """When the next heartbeat is due."""
         self._news = asyncio.Event()
@@ -117,11 +106,6 @@ class Membership:
     def alive(self) -> list[Replica]:
         """Return all other replicas that are alive."""
         return [replica for replica in self._others.values() if self._is_alive(replica)]
-
-    def oldest(self) -> str | None:
-        """Return the tag of the replica that joined first, if it is not this one; otherwise None."""
-        first = min(self.alive(), key=lambda replica: replica.number, default=None)
-        return first.tag if first is not None and (self._number is None or first.number < self._number) else None
 
     def refused(self, tag: str) -> None:
         """Record that a replica refused a connection. It counts as dead until its next heartbeat."""
@@ -186,8 +170,6 @@ class Membership:
     async def _beat(self) -> None:
         if not await self._database.execute(_BEAT, (int(self._is_draining), self.tag)):
             # This is the first heartbeat, or another replica has taken this one for dead.
-            for listener in self.on_join:
-                listener()
             await self._database.execute(_JOIN, (self.tag, self.url, int(self._is_draining), int(self._has_agents)))
 
     async def _refresh(self) -> None:
@@ -199,12 +181,10 @@ class Membership:
             for replica in self._others.values():
                 replica.changed_at = now  # no replica could send a heartbeat
         known, self._others = self._others, {}
-        for number, tag, url, beat, draining, agents in rows:
-            if tag == self.tag:
-                self._number = number
-            elif (origin := _origin(url)) is not None:
+        for tag, url, beat, draining, agents in rows:
+            if tag != self.tag and (origin := _origin(url)) is not None:
                 self._others[tag] = _updated(
-                    known.get(tag), Replica(number, tag, origin, beat, now, bool(draining), bool(agents))
+                    known.get(tag), Replica(tag, origin, beat, now, bool(draining), bool(agents))
                 )
         await self._bury_dead(now)
 
@@ -212,7 +192,7 @@ class Membership:
         for replica in list(self._others.values()):
             silent = now - replica.changed_at
             if silent > FORGET_AFTER * self._timing.dead_after:
-                await self._database.run([(statement, (replica.tag,)) for statement in _FORGET])
+                await self._database.execute(_FORGET, (replica.tag, replica.beat))
                 del self._others[replica.tag]
             elif silent > self._timing.dead_after:
                 self._on_dead(replica.tag)

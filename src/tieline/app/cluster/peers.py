@@ -50,9 +50,6 @@ class ClusterPeers:
         self._agents = agents
         self._client = client
         self._membership: Membership | None = None
-        self._serves_page = False
-        self.on_page_lost: Callable[[], None] = lambda: None
-        """Called when another replica begins to serve the web page."""
         self._waiting: dict[str, set[asyncio.Timeout]] = {}
         """The requests to each replica whose response has not begun."""
         self._reading: dict[str, set[HttpResponse]] = {}
@@ -77,14 +74,6 @@ class ClusterPeers:
         # Always the same one, because it knows the agents' sessions; but not one that is about to stop.
         best = min(found, key=lambda replica: (replica.is_draining, replica.tag), default=None)
         return None if best is None else best.tag
-
-    def with_page(self) -> str | None:
-        # The oldest one, so that the page moves only when the replica that serves it leaves or dies.
-        tag = None if self._membership is None else self._membership.oldest()
-        if tag is not None and self._serves_page:
-            self.on_page_lost()
-        self._serves_page = tag is None
-        return tag
 
     async def send(self, tag: str, request: PeerRequest) -> "PeerAnswer":
         replica = self._find(tag)

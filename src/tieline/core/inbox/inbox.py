@@ -100,40 +100,15 @@ class Inbox:
         self._changed = asyncio.Event()
         self._version = 0
         self._watchers: Counter[Scope] = Counter()
-        self._remote_items: tuple[PendingItem, ...] = ()
-        self._remote_watchers: frozenset[Scope] = frozenset()
-        self.on_watchers: list[Callable[[], None]] = []
-        """Called when a scope gains its first watcher or loses its last one."""
 
     @property
     def items(self) -> tuple[PendingItem, ...]:
-        """The items of this process that are waiting now."""
+        """The items that are waiting now."""
         return tuple(self._items.values())
 
-    @property
-    def watchers(self) -> frozenset[Scope]:
-        """The scopes that are watched in this process."""
-        return frozenset(self._watchers)
-
     def items_in(self, scope: Scope) -> tuple[PendingItem, ...]:
-        """Return the items of a scope that are waiting now, including those of other replicas."""
-        found = tuple(item for item in self._items.values() if _is_in(item.origin, scope))
-        if not self._remote_items:
-            return found
-        others = (item for item in self._remote_items if _is_in(item.origin, scope))
-        return tuple(sorted((*found, *others), key=lambda item: item.since))
-
-    def set_remote(self, items: Sequence[PendingItem], watchers: frozenset[Scope]) -> None:
-        """Replace what is known of the inboxes of other replicas: their items, and the scopes that are watched there.
-
-        Items of other replicas are listed, but can be answered only there.
-        """
-        if self._remote_watchers != watchers:
-            self._remote_watchers = watchers
-            self._restart_timers()
-        if self._remote_items != tuple(items):
-            self._remote_items = tuple(items)
-            self._notify()
+        """Return the items of a scope that are waiting now."""
+        return tuple(item for item in self._items.values() if _is_in(item.origin, scope))
 
     @property
     def version(self) -> int:
@@ -143,11 +118,11 @@ class Inbox:
     @property
     def is_watched(self) -> bool:
         """Whether the inbox has at least one watcher, of any scope."""
-        return bool(self._watchers or self._remote_watchers)
+        return bool(self._watchers)
 
     def is_watched_for(self, origin: Origin) -> bool:
         """Return whether a watcher sees the items of this origin."""
-        return any(_is_in(origin, scope) for watched in (self._watchers, self._remote_watchers) for scope in watched)
+        return any(_is_in(origin, scope) for scope in self._watchers)
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` with every answer to an item, including the default answer after a timeout."""
@@ -161,19 +136,14 @@ class Inbox:
     async def watched(self, scope: Scope = EVERYTHING) -> AsyncGenerator[None, None]:
         """Watch the items of a scope. They count as watched until the context is left."""
         self._watchers[scope] += 1
-        self._update_watchers()
+        self._restart_timers()
         try:
             yield
         finally:
             self._watchers[scope] -= 1
             if not self._watchers[scope]:
                 del self._watchers[scope]
-            self._update_watchers()
-
-    def _update_watchers(self) -> None:
-        self._restart_timers()
-        for listener in self.on_watchers:
-            listener()
+            self._restart_timers()
 
     async def change(self, seen: int) -> int:
         """Wait until `version` differs from `seen`, and return the new version."""

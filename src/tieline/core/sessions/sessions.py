@@ -435,19 +435,9 @@ class PageSessions:
             if self._is_loaded:
                 return
             for stored in _decoded((await self._store.read(SHELF)).values(), StoredSession):
-                if stored.summary.id not in self._sessions:
-                    session = self._sessions[stored.summary.id] = _LiveSession(stored)
-                    session.update(running=False)
+                session = self._sessions[stored.summary.id] = _LiveSession(stored)
+                session.update(running=False)
             self._is_loaded = True
-
-    def forget_idle(self) -> None:
-        """Forget all sessions that are not running, because another replica may change them.
-
-        They are read from the store again when they are needed.
-        """
-        self._sessions = {name: session for name, session in self._sessions.items() if session.draft is not None}
-        self._trees = BoundedCache(MAX_OPEN)
-        self._is_loaded = False
 
     async def _find(self, session_id: str) -> _LiveSession:
         await self._load()

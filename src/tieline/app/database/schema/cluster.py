@@ -8,8 +8,7 @@ CLUSTER: tuple[Migration, ...] = (
         (
             """
             CREATE TABLE replica (
-                number {number},
-                tag {text} NOT NULL UNIQUE,
+                tag {text} PRIMARY KEY,
                 url {text} NOT NULL,
                 beat {integer} NOT NULL,
                 draining {integer} NOT NULL,
@@ -35,26 +34,6 @@ CLUSTER: tuple[Migration, ...] = (
             )
             """,
             "CREATE INDEX archive_used ON archive (shelf, owner, used)",
-        ),
-        shared_only=True,
-    ),
-    Migration(
-        22,
-        (
-            """
-            CREATE TABLE inbox_item (
-                id {text} PRIMARY KEY,
-                tag {text} NOT NULL,
-                data {bytes} NOT NULL
-            )
-            """,
-            """
-            CREATE TABLE inbox_watcher (
-                tag {text} NOT NULL,
-                scope {text} NOT NULL,
-                PRIMARY KEY (tag, scope)
-            )
-            """,
         ),
         shared_only=True,
     ),
