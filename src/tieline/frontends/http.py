@@ -284,8 +284,8 @@ class Exchange:
         """Headers to add to every response, including errors."""
         self.is_forwarded = is_forwarded
         """Whether another replica forwarded the request to this one."""
-        self.content = b""
-        """The body, for forwarding it; empty until it has been read, or if bodies are not kept."""
+        self.content: bytes | None = None
+        """The body, for forwarding it; None until it has been read, or if bodies are not kept."""
         self.size = 0
         """The size of the request's body in bytes; 0 until it has been read."""
         self.reserved = 0
@@ -365,7 +365,7 @@ class Exchange:
         A JSON body may contain at most `MAX_VALUES` of the characters in `counted` (see `bodies`). For a body that is
         not JSON, pass an empty `counted`. If bodies are kept for forwarding, the body can be read several times.
         """
-        if self.content:
+        if self.content is not None:
             return self.content
         chunks: list[bytes] = []
         try:

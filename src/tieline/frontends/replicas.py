@@ -9,7 +9,8 @@ Replicas talk to one another through a private listener (`PrivateApp`), which re
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -120,6 +121,8 @@ class Replicas:
         self._peers = peers
         self._tasks = tasks
         self._holds = holds
+        self.forwarding = 0
+        """The number of requests that other replicas are answering for clients of this one, without the page's."""
 
     @property
     def is_draining(self) -> bool:
@@ -135,16 +138,29 @@ class Replicas:
                 await exchange.respond(MISDIRECTED, b"{}", headers=(ELSEWHERE,))
             return is_refused
         tag = self.owner_of_turn(request)
-        return tag is not None and await self._forward(exchange, tag)
+        if tag is None:
+            return False
+        with self.counted():
+            return await self._forward(exchange, tag)
 
     async def forward_to_owner(self, exchange: Exchange, identity: str) -> bool:
         """Forward a request about an object to the replica that minted its id. Return False if that is not possible."""
         tag = None if exchange.is_forwarded else self._peers.owner(identity)
         if tag is None:
             return False
-        if exchange.method not in _BODILESS:
-            await exchange.body()
-        return await self._forward(exchange, tag)
+        with self.counted():
+            if exchange.method not in _BODILESS:
+                await exchange.body()
+            return await self._forward(exchange, tag)
+
+    @contextmanager
+    def counted(self) -> Generator[None, None, None]:
+        """Count a forwarded request, so that a replica that is about to stop waits for it."""
+        self.forwarding += 1
+        try:
+            yield
+        finally:
+            self.forwarding -= 1
 
     def owner_of_turn(self, request: Request) -> str | None:
         """Return the tag of the other replica that has to answer a request, or None if it has to be answered here."""
@@ -172,7 +188,7 @@ class Replicas:
         return response
 
     async def _forward(self, exchange: Exchange, tag: str) -> bool:
-        turn = PeerRequest(exchange.method, exchange.target, exchange.header_fields, exchange.content)
+        turn = PeerRequest(exchange.method, exchange.target, exchange.header_fields, exchange.content or b"")
         client = WatchedClient(exchange)
         leaving = self._tasks.start(client.cancel_when_left(), "client watch")
         response: PeerResponse | None = None

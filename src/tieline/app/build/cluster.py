@@ -76,6 +76,7 @@ def build_cluster(
         on_dead=peers.abandon,
     )
     peers.watch(membership)
+    replicas = Replicas(peers, tasks, gateway.holds)
     database = storage.database.now()
 
     def is_alive(other: str) -> bool:
@@ -99,11 +100,11 @@ def build_cluster(
             listen=settings.listen or "",
             url=url,
             drain_seconds=settings.drain_seconds,
-            is_idle=lambda: gateway.is_idle,
+            is_idle=lambda: gateway.is_idle and not replicas.forwarding,
         )
 
     return ClusterParts(
-        Replicas(peers, tasks, gateway.holds),
+        replicas,
         shared.derive("page token"),
         DatabaseClaims(database, tag, tasks, is_alive=is_alive, interval=settings.heartbeat_seconds),
         DatabaseStreamLog(database, tasks, interval=settings.heartbeat_seconds),

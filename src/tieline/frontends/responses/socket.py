@@ -268,10 +268,11 @@ class _Session:
         sender = _Sender(self._socket, lane.stream_id, writer)
         try:
             if self._replicas is not None and creation.create.generates:
-                turn = await ForwardedTurn.open(self._replicas, self._exchange, creation)
-                if turn is not None:
-                    await self._pass_on(turn, lane, creation, sender)
-                    return
+                with self._replicas.counted():
+                    turn = await ForwardedTurn.open(self._replicas, self._exchange, creation)
+                    if turn is not None:
+                        await self._pass_on(turn, lane, creation, sender)
+                        return
             if await self._create(creation, sender) and writer.response:
                 self._remember(lane, creation, creation.options.response_id, writer.response, writer.checkpoint)
         except Exception:
