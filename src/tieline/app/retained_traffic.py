@@ -1,12 +1,14 @@
 """Retained traffic: the legs of all replicas, in the shared database.
 
-A leg is encoded and stored in the background after it has ended, so that no request waits. Legs that are still running
-are known only to their own replica.
+A leg is encoded and stored in the background after it has ended, so that no request waits. Encoding takes at most a
+small share of one core; under sustained full load, only a sample of the legs is retained. A leg that is still running
+is known only to its own replica.
 """
 
 import asyncio
 import logging
 import re
+import time
 from collections import deque
 from collections.abc import Sequence
 
@@ -25,6 +27,8 @@ log = logging.getLogger("tieline")
 
 MAX_UNENCODED = 500
 """Maximum number of legs that wait to be encoded."""
+SHARE = 0.05
+"""The part of one core that encoding may take."""
 MAX_WORDS = 8
 """Maximum number of words in a query."""
 
@@ -96,27 +100,31 @@ class RetainedTraffic:
     def _watch(self, event: BusEvent) -> None:
         if not isinstance(event, LegChanged) or event.record.duration is None:
             return
-        is_full = len(self._ended) >= MAX_UNENCODED
-        if is_full and not self._is_full:
-            log.warning("legs end faster than they can be stored: some are missing in the retained traffic")
-        self._is_full = is_full
-        if not is_full:
+        if len(self._ended) < MAX_UNENCODED:
             self._ended.append(event.record)
+        elif not self._is_full:
+            self._is_full = True
+            log.warning("requests end faster than their records are stored: the retained traffic is incomplete")
         if self._encoder is None or self._encoder.done():
             self._encoder = self._tasks.start(self._encode_all(), "retained traffic")
 
     async def _encode_all(self) -> None:
         while self._ended:
             record = self._ended.popleft()
-            try:
-                row, size = await asyncio.to_thread(self._encoded, record)
-            except (GatewayError, ValueError, RecursionError) as error:
-                log.debug("leg %s is not retained: %s", record.id, error)
-            else:
-                self._queue.add(row, size)
+            await asyncio.sleep(await asyncio.to_thread(self._store, record) / SHARE)
+        self._is_full = False
+
+    def _store(self, record: LegRecord) -> float:
+        """Put a leg into the queue for the database. Return the processor time that this took."""
+        began = time.thread_time()
+        try:
+            self._queue.add(*self._encoded(record))
+        except (GatewayError, ValueError, RecursionError) as error:
+            log.debug("leg %s is not retained: %s", record.id, error)
+        return time.thread_time() - began
 
     def _encoded(self, record: LegRecord) -> tuple[Row, int]:
-        """Return the row for a leg, and its size. This is slow for a long conversation: call it in a thread."""
+        """Return the row for a leg, and its size."""
         detail = self._bus.detail_of(record)
         summary, encoded = msgspec.json.encode(detail.leg), detail_json(self._bus, detail)
         words = searchable_text(detail.leg).replace("\0", " ").encode("utf-8", "replace").decode()
