@@ -543,6 +543,22 @@ async def test_a_message_that_another_replica_generates_is_not_shown_as_stopped(
     await two.tasks.aclose()
 
 
+async def test_a_session_whose_replica_is_gone_can_be_stopped() -> None:
+    gone = Stand()
+    stand = Stand(gone.store)
+    await stand.sessions.summaries()
+    session = await gone.pause()
+    await stand.reload(session)
+    await stand.sessions.stop(session)
+    (summary,) = await stand.sessions.summaries()
+    assert not summary.running
+    assert (await stand.sessions.view(session)).turns[-1].ending is not None
+    stand.backend.legs.append([[Started(id="leg", model="m"), *words("Hello"), END]])
+    assert (await stand.say(session, "Again")).ending is not None
+    await gone.tasks.aclose()
+    await stand.tasks.aclose()
+
+
 async def test_an_unchanged_session_is_not_reported_again() -> None:
     stand = Stand()
     session = await stand.begin()

@@ -262,7 +262,12 @@ class PageSessions:
 
     async def stop(self, session_id: str) -> None:
         """Stop generating the current message, if there is one."""
-        await self._stop(await self._find(session_id))
+        session = await self._find(session_id)
+        await self._stop(session)
+        if session.summary.running:  # in another replica, which may be gone
+            session.update(running=False)
+            self._trees.pop(session_id)
+            await self._changed(session)
 
     async def aclose(self) -> None:
         """Stop generating messages in all sessions, and store the parts that have been received."""
