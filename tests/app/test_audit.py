@@ -11,8 +11,9 @@ import pytest
 
 from tieline.app.audit import LONGEST_TEXT, AuditLog, open_audit_log
 from tieline.app.build.application import build
+from tieline.app.build.storage import Storage
 from tieline.app.build.tools import build_tools
-from tieline.app.config import Config, ConfigError, ToolSettings
+from tieline.app.config import Config, ConfigError, StoreSettings, ToolSettings
 from tieline.app.saved_grants import SavedGrants
 from tieline.core.inbox.inbox import AuditEntry
 from tieline.model.content import ToolCall
@@ -248,7 +249,12 @@ def env(home: Path) -> dict[str, str]:
 
 def made(home: Path, **settings: object) -> str:
     """What is said of the tools at the start."""
-    _, status = build_tools(ToolSettings(enabled=True, **settings), env(home), AuditLog(None, clock=lambda: 0.0))  # type: ignore[arg-type] # any setting
+    _, status = build_tools(
+        ToolSettings(enabled=True, **settings),  # type: ignore[arg-type] # any setting
+        env(home),
+        AuditLog(None, clock=lambda: 0.0),
+        Storage(StoreSettings(), env(home)),
+    )
     return status.text
 
 
@@ -286,7 +292,9 @@ async def test_a_model_cannot_read_our_logins_where_the_workspace_holds_them(tmp
     file.parent.mkdir(parents=True)
     file.write_text("secret")
     settings = ToolSettings(enabled=True, workspace=str(tmp_path))
-    keeper, _ = build_tools(settings, env(tmp_path), AuditLog(None, clock=lambda: 0.0))
+    keeper, _ = build_tools(
+        settings, env(tmp_path), AuditLog(None, clock=lambda: 0.0), Storage(StoreSettings(), env(tmp_path))
+    )
 
     async def decision(name: str) -> str:
         call = ToolCall(id="1", name="read_file", arguments=json.dumps({"path": name}))

@@ -10,8 +10,9 @@ import pytest
 
 from tests.backends.acp_support import SOON, Person, until
 from tieline.app.audit import open_audit_log
+from tieline.app.build.storage import Storage
 from tieline.app.build.tools import build_tools
-from tieline.app.config import ToolSettings
+from tieline.app.config import StoreSettings, ToolSettings
 from tieline.app.local_host import MOST_TERMINALS, AgentFiles, AgentTerminals
 from tieline.backends.acp.host_services import CommandExit, TerminalCommand
 from tieline.model.errors import GatewayError
@@ -32,7 +33,7 @@ def keeper_of(home: Path, *rules: Rule, yolo: bool = False) -> GuardedTools:
     (home / "work").mkdir(exist_ok=True)
     env = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
     settings = ToolSettings(enabled=True, workspace=str(home / "work"), rules=rules, yolo=yolo)
-    made = build_tools(settings, env, open_audit_log(env))
+    made = build_tools(settings, env, open_audit_log(env), Storage(StoreSettings(), env))
     assert made is not None
     return made[0]
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from tieline.app.database.documents import MemoryStore
-from tieline.core.archive.archive import Archive, ArchiveLimits
+from tieline.core.archive.archive import SWEEP_INTERVAL, Archive, ArchiveLimits
 from tieline.tasks import Tasks
 
 
@@ -215,3 +215,55 @@ async def test_names_that_are_not_ours_are_removed_from_the_store(
     assert await archive.get("ann", "resp_2") == b"ann/999999.000/resp_2", "the newer of two"
     await archive.aclose()
     assert list(await store.sizes("answers")) == ["ann/999999.000/resp_2"]
+
+
+# ── Replicas ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def replicas(store: MemoryStore, tasks: Tasks, clock: Clock) -> tuple[Archive, Archive]:
+    one, two = (Archive(opening(store), "shelf", tasks, clock, is_shared=True) for _ in range(2))
+    return one, two
+
+
+async def test_a_replica_finds_what_another_one_stored_replaced_and_removed(
+    replicas: tuple[Archive, Archive], clock: Clock
+) -> None:
+    one, two = replicas
+    assert await two.get("owner", "a") is None
+    assert one.put("owner", "a", b"1")
+    await one.aclose()
+    assert await two.get("owner", "a") == b"1"
+    assert await two.get("other", "a") is None
+    clock.now += 1
+    assert two.put("owner", "a", b"2")
+    await two.aclose()
+    assert await one.get("owner", "a") == b"2"
+    assert await two.remove("owner", "a")
+    await two.aclose()
+    assert await one.get("owner", "a") is None
+    assert not await one.remove("owner", "a")
+
+
+async def test_a_replica_removes_what_another_one_stored(replicas: tuple[Archive, Archive], store: MemoryStore) -> None:
+    one, two = replicas
+    assert await two.get("owner", "b") is None
+    assert one.put("owner", "a", b"1")
+    await one.aclose()
+    assert await two.remove("owner", "a")
+    await two.aclose()
+    assert await store.read("shelf") == {}
+
+
+async def test_replicas_meet_the_limits_together(store: MemoryStore, tasks: Tasks, clock: Clock) -> None:
+    limits = ArchiveLimits(documents=3)
+    one, two = (Archive(opening(store), "shelf", tasks, clock, limits, is_shared=True) for _ in range(2))
+    for archive, name in ((one, "a"), (two, "b")):
+        assert await archive.get("owner", "none") is None
+        for number in range(3):
+            assert archive.put("owner", f"{name}{number}", b"x")
+        await archive.aclose()
+    clock.now += SWEEP_INTERVAL
+    assert await one.get("owner", "none") is None
+    await one.aclose()
+    assert len(await store.read("shelf")) == 3

@@ -1,6 +1,8 @@
 """The audit log: one JSON line for each inbox item, each answer, and each decision made by a rule.
 
-Only the owner of the file can read it. If writing fails, the failure is logged, but the action is not prevented.
+Only the owner of the file can read it. If writing fails, the failure is logged, but the action is not prevented. With a
+shared database, each record is also copied there in the background. The file is still written, because only a local
+file can be written before the action begins.
 """
 
 import logging
@@ -33,16 +35,23 @@ _APPEND = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
 class AuditLog:
     """Appends records to the file at `path`. Each record is written before the action that it describes.
 
-    If `path` is None, nothing is recorded.
+    If `path` is None, there is no file. `copy`, if given, receives each record as JSON, and its time.
     """
 
     def __init__(
-        self, path: Path | None, *, clock: Callable[[], float], limit: int = AUDIT_LIMIT, kept: int = AUDIT_KEPT
+        self,
+        path: Path | None,
+        *,
+        clock: Callable[[], float],
+        limit: int = AUDIT_LIMIT,
+        kept: int = AUDIT_KEPT,
+        copy: Callable[[float, str], None] | None = None,
     ) -> None:
         self._path = path
         self._clock = clock
         self._limit = limit
         self._kept = kept
+        self._copy = copy
         self._is_failing = False
 
     def write_entry(self, entry: AuditEntry) -> None:
@@ -57,7 +66,11 @@ class AuditLog:
     def _write(self, record: object) -> None:
         """Append a record. If several writes fail in a row, log only the first failure."""
         try:
-            self._append(msgspec.json.encode(_encodable(msgspec.to_builtins(record))) + b"\n")
+            line = msgspec.json.encode(_encodable(msgspec.to_builtins(record)))
+            if self._copy is not None:
+                self._copy(self._clock(), line.decode())
+            if self._path is not None or self._copy is None:
+                self._append(line + b"\n")
         except (OSError, ValueError) as error:
             if not self._is_failing:
                 log.warning("could not write the audit log (%s); decisions are not being recorded", error)
@@ -81,10 +94,10 @@ class AuditLog:
                 older.replace(path.with_name(f"{path.name}.{number}"))
 
 
-def open_audit_log(env: Mapping[str, str]) -> AuditLog:
-    """Return the audit log in the user's state folder. If there is no such folder, nothing is recorded."""
+def open_audit_log(env: Mapping[str, str], copy: Callable[[float, str], None] | None = None) -> AuditLog:
+    """Return the audit log in the user's state folder. If there is no such folder, there is only the copy, if any."""
     folder = state_folder(env)
-    return AuditLog(None if folder is None else folder / FILE_NAME, clock=time.time)
+    return AuditLog(None if folder is None else folder / FILE_NAME, clock=time.time, copy=copy)
 
 
 def _encodable(value: Any) -> Any:

@@ -232,6 +232,16 @@ class StoreSettings(Value, forbid_unknown_fields=True):
     connections: Annotated[int, Meta(ge=1, le=200)] = 8
     timeout: Annotated[float, Meta(gt=0, le=300)] = 10.0
     """Seconds after which a statement is cancelled."""
+    traffic: Count = 10_000
+    """Maximum number of requests whose records are kept for the traffic views of all replicas."""
+    traffic_mib: Number = 512
+    traffic_days: Annotated[float, Meta(gt=0, le=3650)] = 7.0
+    audit_days: Annotated[float, Meta(gt=0, le=36500)] = 365.0
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there is a PostgreSQL server."""
+        return self.url is not None or self.url_env is not None
 
 
 class WebSettings(Value, forbid_unknown_fields=True):
@@ -366,7 +376,7 @@ def key_variables(config: Config) -> frozenset[str]:
     """Return the variables with the keys of the gateway and its database. Commands and agents must not receive them."""
     named = (key.key_env for key in config.keys.values())
     own = (config.server.key_env, config.cluster.secret_env)
-    store = (config.store.url_env, "PGPASSWORD") if config.store != StoreSettings() else ()
+    store = (config.store.url_env, "PGPASSWORD") if config.store.is_used else ()
     return frozenset((*own, *(name for name in (*named, *store) if name is not None)))
 
 

@@ -115,6 +115,7 @@ async def _run(config: Config, env: Mapping[str, str], source: Path | None) -> A
         stack.callback(listener.close)
         app = build(config, env, source=source)
         stack.push_async_callback(close, app)
+        app.storage.start()
         server = _BackgroundServer(server_config(app))
         serving = app.tasks.start(server.serve_on(listener), "server")
         try:

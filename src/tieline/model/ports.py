@@ -243,6 +243,9 @@ class Store(Protocol):
     async def sizes(self, shelf: str) -> Mapping[str, int]:
         """Return the size in bytes of every document of a shelf by key, in the same order as `read`."""
 
+    async def find(self, shelf: str, start: str, end: str) -> Mapping[str, int]:
+        """Return the sizes of the documents whose keys start with `start` and end with `end`."""
+
     async def write(self, shelf: str, key: str, data: bytes) -> None:
         """Write a document, replacing the one with the same key."""
 

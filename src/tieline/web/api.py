@@ -12,7 +12,6 @@ import binascii
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from tieline.core.legs.access import ModelAccess
@@ -32,6 +31,7 @@ from tieline.web.exchange import API_HEADERS, has_tools, is_admin, query, read_b
 from tieline.web.gateway_info import AccountLogin, GatewayInfo
 from tieline.web.setup_api import SetupApi, setup_json
 from tieline.web.stream import Stream, inbox_json
+from tieline.web.traffic import RecordedTraffic, TrafficSource
 from tieline.web.turn_renderer import TurnRenderer, turn_json
 
 MAX_SESSIONS = 1000
@@ -123,9 +123,11 @@ class PageApi:
         info: GatewayInfo,
         *,
         token: PageToken,
+        traffic: TrafficSource | None = None,
         replicas: OtherReplicas | None = None,
     ) -> None:
         self._gateway = gateway
+        self._traffic = traffic or RecordedTraffic(gateway.bus)
         self._sessions = sessions
         self._stream = stream
         self._renderer = renderer
@@ -232,19 +234,12 @@ class PageApi:
         """Send summaries of the latest legs, or of the legs before a given one."""
         self._stream.attend()
         before, words = query(exchange, "before") or None, query(exchange, "query")[:200]
-        legs = self._gateway.bus.legs(before, words, exchange.visible)
-        await respond(exchange, {"legs": legs})
+        await respond(exchange, {"legs": await self._traffic.legs(before, words, exchange.visible)})
 
     async def leg(self, exchange: Exchange) -> None:
         """Send the request and the events of a leg, with secrets removed."""
-        bus = self._gateway.bus
-        detail = bus.detail(rest_of_path(exchange, "/api/traffic/"), exchange.visible)
-        request = msgspec.json.decode(msgspec.json.encode(detail.request))
-        for shown, tool in zip(request.get("tools", ()), detail.request.tools, strict=True):
-            shown["schema"] = _schema(tool.schema)
-        shown = {"leg": detail.leg, "request": request, "events": detail.events, "notes": detail.notes}
-        text = msgspec.json.encode({**shown, "shown": detail.shown}).decode()
-        await exchange.respond(200, bus.hide(text).encode(), JSON, API_HEADERS)
+        detail = await self._traffic.detail(rest_of_path(exchange, "/api/traffic/"), exchange.visible)
+        await exchange.respond(200, detail, JSON, API_HEADERS)
 
     # ── Sessions ─────────────────────────────────────────────────────────────────────────────────
 
@@ -433,10 +428,3 @@ async def _attached(files: Files | None, paths: tuple[str, ...]) -> list[Part]:
     if len(paths) > MAX_FILES:
         raise BadRequest(f"at most {MAX_FILES} files can be attached to a message", "files")
     return [await files.read(path) for path in paths]
-
-
-def _schema(schema: bytes) -> Any:
-    try:
-        return msgspec.json.decode(schema)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None

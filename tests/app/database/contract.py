@@ -106,6 +106,11 @@ class DatabaseContract:
             await database.execute_many(ADD, [("b", 1, 0.0, b""), ("a", 1, 0.0, b"")])
         assert await database.fetch("SELECT name, n FROM counter") == [("a", 2)]
 
+    async def test_an_empty_batch_is_no_error(self, database: Database) -> None:
+        await database.execute_many(ADD, [])
+        await database.run([])
+        assert await database.fetch("SELECT count(*) FROM counter") == [(0,)]
+
     async def test_a_wrong_statement_does_no_harm(self, database: Database) -> None:
         for statement, parameters in [
             ("SELECT nonsense", ()),
@@ -238,6 +243,15 @@ class StoreContract:
         assert await store.get("shelf", "a") == b"\x00\xff"
         assert await store.get("other", "a") is None
         assert list((await store.sizes("shelf")).items()) == [("b", 4), ("a", 2)]
+
+    async def test_documents_are_found_by_both_ends_of_their_keys(self, store: Store) -> None:
+        keys = ["a/1/x", "a/2/x", "a/3/X", "a/4/y", "b/5/x", "a%/6/x_", "a%/7/xy", "ä/8/x"]
+        for key in keys:
+            await store.write("shelf", key, key.encode())
+        assert list((await store.find("shelf", "a/", "/x")).items()) == [("a/1/x", 5), ("a/2/x", 5)]
+        assert list(await store.find("shelf", "a%/", "x_")) == ["a%/6/x_"]
+        assert list(await store.find("shelf", "ä/", "")) == ["ä/8/x"]
+        assert await store.find("other", "", "") == {}
 
     async def test_keys_and_data_may_contain_anything(self, store: Store) -> None:
         keys = ["", " ", "ünïcødé 🦊", "a'b\"c", "100% ?", "x" * 1000, "a\\b", "A", "a"]

@@ -79,10 +79,9 @@ async def test_an_outage_is_reported_once_and_ends_by_itself(outages: Outages, p
         await store.write("shelf", "a", b"1")
         assert database.is_available
         postgres_server.stop(how)
-        await store.write("shelf", "b", b"2")
         assert await store.read("shelf") == {}
         assert await store.get("shelf", "a") is None
-        await store.remove("shelf", "a")
+        assert await store.sizes("shelf") == await store.find("shelf", "", "") == {}
         assert not database.is_available
         with pytest.raises(DatabaseUnavailable):
             await database.fetch("SELECT 1")
@@ -92,6 +91,48 @@ async def test_an_outage_is_reported_once_and_ends_by_itself(outages: Outages, p
         assert len(said) == 2
         assert "cannot be used" in said[0]
         assert "can be used again" in said[1]
+
+
+async def test_documents_that_change_during_an_outage_are_written_afterwards(
+    outages: Outages, postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    store = outages.store
+    for key in ("a", "b"):
+        await store.write("shelf", key, b"before")
+        await store.write("cleared", key, b"before")
+    postgres_server.stop()
+    await store.write("shelf", "a", b"1")
+    await store.write("shelf", "a", b"22")
+    await store.remove("shelf", "b")
+    await store.remove("cleared")
+    await store.write("cleared", "c", b"3")
+    assert await store.read("shelf") == {"a": b"22"}
+    assert await store.get("shelf", "b") is None
+    assert await store.sizes("cleared") == {"c": 1}
+    postgres_server.start()
+    other = DocumentStore(PostgresDatabase(postgres_url), owns_database=True)
+    async with asyncio.timeout(PATIENCE):
+        while await other.read("cleared") != {"c": b"3"}:  # noqa: ASYNC110 - the server is another process
+            await asyncio.sleep(0.01)
+    assert await other.read("shelf") == await store.read("shelf") == {"a": b"22"}
+    await other.aclose()
+
+
+async def test_what_an_outage_leaves_unwritten_is_reported_at_the_end(
+    outages: Outages, postgres_server: PostgresServer
+) -> None:
+    await outages.store.write("shelf", "a", b"1")
+    postgres_server.stop()
+    await outages.store.write("shelf", "b", b"2")
+    await outages.store.aclose()
+    postgres_server.start()
+    assert "1 changes of documents are lost" in outages.said[-1]
+
+
+async def test_the_last_of_several_concurrent_changes_wins(outages: Outages) -> None:
+    for _ in range(5):
+        await asyncio.gather(*(outages.store.write("shelf", "a", str(n).encode()) for n in range(50)))
+        assert await outages.database.fetch("SELECT data FROM document") == [(b"49",)]
 
 
 async def test_an_outage_is_noticed_without_any_operation(outages: Outages, postgres_server: PostgresServer) -> None:

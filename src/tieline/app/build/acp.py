@@ -70,7 +70,7 @@ def acp_backend(
 
 
 def tools_for_agents(
-    config: Config, env: Mapping[str, str], audit: AuditLog, tools: "GuardedTools | None"
+    config: Config, env: Mapping[str, str], audit: AuditLog, tools: "GuardedTools | None", storage: Storage
 ) -> "GuardedTools | None":
     """Return the tools for coding agents: the gateway's own `tools` if agents have the same workspace, else new ones.
 
@@ -84,7 +84,7 @@ def tools_for_agents(
         return tools
     if not (settings.files or settings.terminals):
         return None
-    own_tools, _ = build_tools(replace(config.tools, workspace=folder), env, audit)
+    own_tools, _ = build_tools(replace(config.tools, workspace=folder), env, audit, storage)
     return own_tools
 
 

@@ -1,5 +1,6 @@
 """Creates the backend for coding agents: their environment, rules, file access, terminals and client tools."""
 
+import platform
 import secrets
 import sys
 import time
@@ -15,7 +16,7 @@ from tieline.app.ids import Ids
 from tieline.app.local_host import AgentFiles, AgentTerminals
 from tieline.backends.acp.backend import AcpBackend
 from tieline.backends.acp.catalogue import AgentSpec, Which
-from tieline.backends.acp.session_store import SessionStorage
+from tieline.backends.acp.session_store import SHELF, SessionStorage
 from tieline.backends.acp.settings import AcpBackendSettings
 from tieline.backends.acp.tool_bridge import StdioShim, ToolBridge
 from tieline.backends.acp.workplace import ToolServer
@@ -80,7 +81,10 @@ def _keeping(storage: Storage) -> SessionStorage | None:
 
     The store has a file of its own, which contains digests of messages but not their text.
     """
-    return SessionStorage(storage.separate_store("agents"), time.time) if storage.is_persistent else None
+    if not storage.is_persistent:
+        return None
+    shelf = f"{SHELF}/{platform.node()}" if storage.is_shared else SHELF
+    return SessionStorage(storage.separate_store("agents"), time.time, shelf)
 
 
 def _rules(

@@ -57,12 +57,15 @@ from tieline.wire.shared.conversations import ConversationCache, conversation_ca
 if TYPE_CHECKING:
     from tieline.app.build.cluster import build_cluster
     from tieline.app.build.page import Page, build_page
+    from tieline.app.build.shared_records import audit_copy, retained_traffic
     from tieline.app.build.tools import build_tools
     from tieline.app.build.usage import UsageParts, build_usage
     from tieline.app.cluster.cluster import Cluster
     from tieline.tools.guarded_tools import GuardedTools
 else:
     build_cluster = LazyImport("tieline.app.build.cluster", "build_cluster")
+    audit_copy = LazyImport("tieline.app.build.shared_records", "audit_copy")
+    retained_traffic = LazyImport("tieline.app.build.shared_records", "retained_traffic")
     build_page = LazyImport("tieline.app.build.page", "build_page")
     build_tools = LazyImport("tieline.app.build.tools", "build_tools")
     build_usage = LazyImport("tieline.app.build.usage", "build_usage")
@@ -120,6 +123,7 @@ class App:
 
     async def start(self) -> None:
         """Read what must be known before the first request is served. Do not wait for long."""
+        self.storage.start()
         if self.usage is not None:
             await self.usage.start()
 
@@ -157,13 +161,13 @@ def build(
     """
     tasks = Tasks()
     storage = Storage(config.store, env)
-    audit = open_audit_log(env)
+    audit = open_audit_log(env, audit_copy(storage) if storage.is_shared else None)
     proxies = Proxies.from_env(env)
     client = HttpClient(proxies=proxies)
     ids = Ids()
 
-    tools, tools_status = build_tools(config.tools, env, audit) if config.tools.enabled else (None, None)
-    agent_tools = tools_for_agents(config, env, audit, tools)
+    tools, tools_status = build_tools(config.tools, env, audit, storage) if config.tools.enabled else (None, None)
+    agent_tools = tools_for_agents(config, env, audit, tools, storage)
     conversations = conversation_cache()
     make_upstream = partial(upstream_backend, client=client, new_leg_id=ids.leg, conversations=conversations)
     backends = build_backends(
@@ -187,13 +191,14 @@ def build(
     if own_keys or config.usage.enabled:
         usage = build_usage(config, env, storage, tasks, own_keys, named, backends.upstreams.keys())
     every_key = named if tunnel is None else (*named, tunnel.key)
-    known_secrets = Secrets([*backends.secrets, *own_keys, *(key.value for key in every_key)])
+    known_secrets = Secrets([*backends.secrets, *storage.secrets, *own_keys, *(key.value for key in every_key)])
     routes = ModelRoutes(config, backends)
     meter = None if usage is None else usage.meter
     gateway = _gateway(config, routes.router, backends, tasks, audit, tools, known_secrets, conversations, meter, ids)
     if usage is not None:
         gateway.metrics.sources.append(usage.metric_lines)
 
+    traffic = retained_traffic(storage, gateway.bus, tasks) if storage.is_shared and config.web.enabled else None
     guard = _guard(config, own_keys, named, usage)
     cluster = (
         build_cluster(config, env, ids.tag, gateway, routes.router, storage, known_secrets, tasks)
@@ -217,6 +222,7 @@ def build(
         make_upstream,
         known_secrets,
         storage,
+        traffic=traffic,
         workspace=tools.workspace if tools is not None else None,
         is_simulated=cursor_token is not None,
         cluster=cluster,
@@ -317,6 +323,7 @@ def _gateway(
         mint=lambda: f"req_{secrets.token_hex(10)}",
         secrets=known_secrets,
         max_legs=config.web.traffic if config.web.enabled else 0,
+        prefix=f"{secrets.token_hex(4)}." if config.store.is_used else "",
     )
     descriptions = ModelDescriptions(
         configured=FactTable({name: settings.facts() for name, settings in config.models.items()}),

@@ -23,6 +23,7 @@ from tieline.app.workspace_files import WorkspaceFiles
 from tieline.backends.acp.catalogue import find, install_line
 from tieline.core.legs.access import NO_RIGHTS, Rights
 from tieline.core.sessions.sessions import PageSessions, no_examples
+from tieline.core.sessions.stored_session import SHELF
 from tieline.frontends.guard import Guard
 from tieline.frontends.keys import OWN_KEY
 from tieline.model.ports import Backend, Store
@@ -62,7 +63,7 @@ def build_page(context: PageContext) -> Page:
     """Build the web page."""
     gateway, tasks, guard = context.gateway, context.tasks, context.guard
     cluster = context.cluster
-    store = context.storage.store()
+    store = context.storage.store(announced=(SHELF,))
     examples = ExampleTools(context.env, context.audit) if context.config.demo else None
     sessions = PageSessions(
         gateway,
@@ -92,7 +93,18 @@ def build_page(context: PageContext) -> Page:
     installer = PageInstaller(context) if context.config.web.setup and context.config.acp.enabled else None
     facts = _facts(context, login, installer, examples)
     replicas = None if cluster is None else cluster.replicas
-    api = PageApi(gateway, sessions, stream, renderings, guard, tasks, facts, token=context.token, replicas=replicas)
+    api = PageApi(
+        gateway,
+        sessions,
+        stream,
+        renderings,
+        guard,
+        tasks,
+        facts,
+        token=context.token,
+        traffic=context.traffic,
+        replicas=replicas,
+    )
     return Page(api, static_files(), sessions, stream, store, login, installer)
 
 

@@ -19,6 +19,7 @@ from tieline.tasks import Tasks
 
 if TYPE_CHECKING:
     from tieline.app.build.cluster import ClusterParts
+    from tieline.app.retained_traffic import RetainedTraffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class PageContext:
     secrets: Secrets
     """The known secrets, to which the keys of added upstreams are added."""
     storage: Storage
+    traffic: "RetainedTraffic | None" = None
+    """The traffic of all replicas, if they share a database."""
     workspace: str | None = None
     """The workspace of the gateway's own tools, if they are enabled."""
     is_simulated: bool = False

@@ -1,8 +1,9 @@
 """Opens the gateway's database, and the stores of documents in it or in files of their own."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from tieline.app.config import ConfigError, StoreSettings
 from tieline.app.folders import state_folder
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from tieline.app.database.documents import DocumentStore, open_store
     from tieline.app.database.engine import Database
     from tieline.app.database.postgres import PostgresDatabase, PostgresLimits
+    from tieline.app.database.row_queue import RowQueue
     from tieline.app.database.sqlite import SqliteDatabase
     from tieline.model.ports import Store
 else:
@@ -20,6 +22,7 @@ else:
     open_store = LazyImport("tieline.app.database.documents", "open_store")
     PostgresDatabase = LazyImport("tieline.app.database.postgres", "PostgresDatabase")
     PostgresLimits = LazyImport("tieline.app.database.postgres", "PostgresLimits")
+    RowQueue = LazyImport("tieline.app.database.row_queue", "RowQueue")
     SqliteDatabase = LazyImport("tieline.app.database.sqlite", "SqliteDatabase")
 
 FILE_NAME = "sessions.sqlite3"
@@ -36,7 +39,11 @@ class Storage:
     def __init__(self, settings: StoreSettings, env: Mapping[str, str]) -> None:
         self.settings = settings
         self._folder = state_folder(env)
+        self._waiting: list[Callable[[], object]] | None = []
+        self._closing: list[Callable[[], Awaitable[None]]] = []
         url = store_url(settings, env)
+        self.secrets = _secrets(url)
+        """The URL if it contains a password, and the password. Records must not contain them."""
         self.is_shared = url is not None
         """Whether other replicas use the same database."""
         self.database: LazyObject[Database]
@@ -47,9 +54,33 @@ class Storage:
             self.database = LazyObject["Database"](_open_server, url, settings)
             self.database.now()
 
-    def store(self) -> "Store":
-        """Return the store of documents in the gateway's database."""
-        return DocumentStore(self.database.now())
+    def when_started(self, work: Callable[[], object]) -> None:
+        """Call `work` when the event loop runs: now, or when `start` is called."""
+        if self._waiting is None:
+            work()
+        else:
+            self._waiting.append(work)
+
+    def start(self) -> None:
+        """Begin to use the database in the background. Call this in the event loop."""
+        waiting, self._waiting = self._waiting or [], None
+        for work in waiting:
+            work()
+
+    def row_queue(self, statement: str, title: str, max_size: int) -> "RowQueue":
+        """Return a queue of rows for the database, which is written after `start` and closed by `aclose`."""
+        queue = RowQueue(self.database.now(), statement, title, max_size=max_size)
+        self.when_started(queue.start)
+        self.on_close(queue.aclose)
+        return queue
+
+    def on_close(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Await `work()` before the database is closed."""
+        self._closing.append(work)
+
+    def store(self, *, announced: Collection[str] = ()) -> "DocumentStore":
+        """Return a store of documents in the gateway's database. See `DocumentStore` for `announced`."""
+        return DocumentStore(self.database.now(), announced=announced)
 
     def separate_store(self, folder: str | None) -> "Store":
         """Return a store that has a file of its own, in `folder` of the state folder. On a server, it has none.
@@ -72,6 +103,8 @@ class Storage:
 
     async def aclose(self) -> None:
         """Close the database. Stores must not be used afterwards."""
+        for work in self._closing:
+            await work()
         if self.database.made is not None:
             await self.database.made.aclose()
 
@@ -84,6 +117,14 @@ def store_url(settings: StoreSettings, env: Mapping[str, str]) -> str | None:
     if not url:
         raise ConfigError(f"`store.url_env` is {settings.url_env}, but this variable is not set")
     return url
+
+
+def _secrets(url: str | None) -> tuple[str, ...]:
+    try:
+        password = urlsplit(url or "").password
+    except ValueError:  # the engine rejects such a URL
+        return ()
+    return (url, password, unquote(password)) if url and password else ()
 
 
 def _open_server(url: str, settings: StoreSettings) -> "Database":

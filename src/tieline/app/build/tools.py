@@ -7,14 +7,16 @@ from pathlib import Path
 
 from tieline.app.audit import AuditLog
 from tieline.app.build.status import TOOLS, BackendStatus
+from tieline.app.build.storage import Storage
 from tieline.app.config import ConfigError, ToolSettings
 from tieline.app.folders import state_folder, user_folder
 from tieline.app.saved_grants import SavedGrants
+from tieline.app.shared_grants import SharedGrants
 from tieline.model.rules import Rule
 from tieline.tools.errors import ToolFailed
 from tieline.tools.globs import escaped
 from tieline.tools.guarded_tools import GuardedTools
-from tieline.tools.policy import Policy, retirement_reason
+from tieline.tools.policy import Grants, Policy, retirement_reason
 from tieline.tools.search import find_ripgrep
 from tieline.tools.toolbox import WorkspaceToolbox
 from tieline.tools.workspace import CAN_CONFINE, Workspace
@@ -24,7 +26,9 @@ log = logging.getLogger("tieline.tools")
 _RECIPIENTS = "; for the page and clients with `tools = true`"
 
 
-def build_tools(settings: ToolSettings, env: Mapping[str, str], audit: AuditLog) -> tuple[GuardedTools, BackendStatus]:
+def build_tools(
+    settings: ToolSettings, env: Mapping[str, str], audit: AuditLog, storage: Storage
+) -> tuple[GuardedTools, BackendStatus]:
     """Build the tools and their policy, and return them with a status for the user.
 
     Raise ConfigError if the workspace or the shell cannot be used.
@@ -38,15 +42,7 @@ def build_tools(settings: ToolSettings, env: Mapping[str, str], audit: AuditLog)
         workspace = Workspace(Path(settings.workspace or ".").expanduser())
     except ToolFailed as error:
         raise ConfigError(f"{error}; set the folder for tools with `--workspace` or `tools.workspace`") from None
-    grants = SavedGrants(user_folder(env), workspace.root)
-    for rule in grants.load():
-        if reason := retirement_reason(rule):
-            log.warning(
-                "a saved permission is no longer honoured, so you will be asked again: %s (%s). "
-                "`tieline inbox rules` lists it.",
-                rule,
-                reason,
-            )
+    grants = _grants(workspace.root, env, storage)
     policy = Policy(
         workspace.locate,
         rules=(*protecting_rules(workspace.root, env), *settings.rules),
@@ -62,6 +58,25 @@ def build_tools(settings: ToolSettings, env: Mapping[str, str], audit: AuditLog)
         hides=policy.hides,
     )
     return GuardedTools(toolbox, policy, note=audit.write_ruling), _status(settings, policy, workspace.root)
+
+
+def _grants(root: str, env: Mapping[str, str], storage: Storage) -> Grants:
+    """Return the saved permissions for a workspace, which replicas share if they share a database."""
+    if storage.is_shared:
+        shared = SharedGrants(storage.database.now(), root)
+        storage.when_started(shared.start)
+        storage.on_close(shared.aclose)
+        return shared
+    grants = SavedGrants(user_folder(env), root)
+    for rule in grants.load():
+        if reason := retirement_reason(rule):
+            log.warning(
+                "a saved permission is no longer honoured, so you will be asked again: %s (%s). "
+                "`tieline inbox rules` lists it.",
+                rule,
+                reason,
+            )
+    return grants
 
 
 def command_environment(settings: ToolSettings, env: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, str]]:

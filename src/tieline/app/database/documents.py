@@ -3,18 +3,20 @@
 A document is a byte string with a key. Documents are grouped into shelves, and a key is unique within its shelf.
 """
 
+import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
-from tieline.app.database.engine import Database, DatabaseUnavailable, StatementFailed
+from tieline.app.database.engine import Database, DatabaseUnavailable, Row, StatementFailed
 from tieline.app.database.schema.documents import DOCUMENTS
 from tieline.app.database.sqlite import FILE_NAME, SqliteDatabase
+from tieline.app.database.unwritten import Change, UnwrittenChanges
+from tieline.tasks import Tasks
 
 log = logging.getLogger("tieline")
-
-T = TypeVar("T")
 
 _READ = "SELECT key, data FROM document WHERE shelf = ? ORDER BY number"
 _GET = "SELECT data FROM document WHERE shelf = ? AND key = ?"
@@ -23,8 +25,19 @@ _WRITE = """
 INSERT INTO document (shelf, key, data) VALUES (?, ?, ?)
 ON CONFLICT (shelf, key) DO UPDATE SET data = excluded.data
 """
+_FIND = """
+SELECT key, length(data) FROM document WHERE shelf = ? AND key >= ? AND key < ? AND key LIKE ? ESCAPE '!'
+ORDER BY number
+"""
 _REMOVE = "DELETE FROM document WHERE shelf = ? AND key = ?"
 _REMOVE_ALL = "DELETE FROM document WHERE shelf = ?"
+
+
+CHANNEL = "documents"
+CLOSE_LIMIT = 20.0
+"""Seconds to wait until all documents are written when the store is closed."""
+LAST = "\U0010ffff"
+"""The last character: a text that starts with another text is less than that text followed by this character."""
 
 
 class MemoryStore:
@@ -42,6 +55,10 @@ class MemoryStore:
     async def sizes(self, shelf: str) -> Mapping[str, int]:
         return {key: len(data) for key, data in self._shelves.get(shelf, {}).items()}
 
+    async def find(self, shelf: str, start: str, end: str) -> Mapping[str, int]:
+        sizes = await self.sizes(shelf)
+        return {key: size for key, size in sizes.items() if key.startswith(start) and key.endswith(end)}
+
     async def write(self, shelf: str, key: str, data: bytes) -> None:
         self._shelves.setdefault(shelf, {})[key] = data
 
@@ -58,46 +75,147 @@ class MemoryStore:
 class DocumentStore:
     """Keeps documents in a database. No method raises: the database logs when it becomes unavailable.
 
-    If `owns_database` is true, closing the store closes the database.
+    One task writes to a shared database, because its connections could reorder changes of the same document. While the
+    database is not available, changes are kept in memory. After each change in an `announced` shelf, the key is sent
+    to the channel with the name of the shelf. If `owns_database` is true, closing the store closes the database.
     """
 
     def __init__(
-        self, database: Database, *, owns_database: bool = False, warn: Callable[[str], None] = log.warning
+        self,
+        database: Database,
+        *,
+        announced: Collection[str] = (),
+        owns_database: bool = False,
+        warn: Callable[[str], None] = log.warning,
     ) -> None:
         self._database = database
+        self._announced = frozenset(announced)
         self._owns_database = owns_database
         self._warn = warn
+        self._unwritten = UnwrittenChanges()
+        self._waiting: dict[Change, asyncio.Future[None]] = {}
+        """Completed when a change has been written, or when the database is found to be unavailable."""
+        self._tasks = Tasks()
+        self._writer: asyncio.Task[None] | None = None
+        self._stop_listening: Callable[[], None] | None = None
 
     async def read(self, shelf: str) -> Mapping[str, bytes]:
-        return dict(await self._try(self._database.fetch(_READ, (shelf,)), []))
+        rows = await self._rows(_READ, (shelf,))
+        return self._unwritten.apply(shelf, dict(rows), bytes)
 
     async def get(self, shelf: str, key: str) -> bytes | None:
-        rows = await self._try(self._database.fetch(_GET, (shelf, key)), [])
+        is_changed, data = self._unwritten.get(shelf, key)
+        if is_changed:
+            return data
+        rows = await self._rows(_GET, (shelf, key))
         return bytes(rows[0][0]) if rows else None
 
+    async def current(self, shelf: str, key: str | None) -> Mapping[str, bytes | None]:
+        """Return one document, or all of a shelf if `key` is None. Raise DatabaseFailed if that is not possible."""
+        if key is None:
+            return self._unwritten.apply(shelf, dict(await self._database.fetch(_READ, (shelf,))), bytes)
+        is_changed, data = self._unwritten.get(shelf, key)
+        rows = [] if is_changed else await self._database.fetch(_GET, (shelf, key))
+        return {key: bytes(rows[0][0]) if rows else data}
+
     async def sizes(self, shelf: str) -> Mapping[str, int]:
-        return dict(await self._try(self._database.fetch(_SIZES, (shelf,)), []))
+        rows = await self._rows(_SIZES, (shelf,))
+        return self._unwritten.apply(shelf, dict(rows), len)
+
+    async def find(self, shelf: str, start: str, end: str) -> Mapping[str, int]:
+        parameters = (shelf, start, start + LAST, "%" + re.sub("([%_!])", r"!\1", end))
+        rows = await self._rows(_FIND, parameters)
+        found = self._unwritten.apply(shelf, dict(rows), len)
+        # SQLite's LIKE ignores case.
+        return {key: size for key, size in found.items() if key.startswith(start) and key.endswith(end)}
 
     async def write(self, shelf: str, key: str, data: bytes) -> None:
-        await self._try(self._database.execute(_WRITE, (shelf, key, data)), 0)
+        await self._change(Change(shelf, key), data)
 
     async def remove(self, shelf: str, key: str | None = None) -> None:
-        statement, parameters = (_REMOVE_ALL, (shelf,)) if key is None else (_REMOVE, (shelf, key))
-        await self._try(self._database.execute(statement, parameters), 0)
+        await self._change(Change(shelf, key), None)
 
     async def aclose(self) -> None:
+        if self._stop_listening is not None:
+            self._stop_listening()
+            self._stop_listening = None
+        if self._writer is not None:
+            await asyncio.wait([self._writer], timeout=CLOSE_LIMIT)
+        await self._tasks.aclose()
+        if self._unwritten:
+            self._warn(
+                f"{len(self._unwritten)} changes of documents are lost: {self._database.title} did not take them"
+            )
         if self._owns_database:
             await self._database.aclose()
 
-    async def _try(self, work: Awaitable[T], failing: T) -> T:
-        """Return the result of `work`, or `failing` if the database could not do it."""
+    async def _change(self, change: Change, data: bytes | None) -> None:
+        if not self._database.is_shared:
+            with contextlib.suppress(DatabaseUnavailable):
+                await self._write_one(change, data)
+            return
+        if not self._unwritten.put(change, data):
+            self._warn(f"{self._database.title} is too slow or not available: a document is not stored")
+            return
+        if self._stop_listening is None:
+            self._stop_listening = self._database.listen(CHANNEL, self._on_message)
+        waiting = self._waiting.get(change)
+        if waiting is None:
+            waiting = self._waiting[change] = asyncio.get_running_loop().create_future()
+        self._start_writing()
+        await asyncio.shield(waiting)
+
+    def _on_message(self, payload: str) -> None:
+        if payload == "":  # connected again
+            self._start_writing()
+
+    def _start_writing(self) -> None:
+        if self._unwritten and (self._writer is None or self._writer.done()):
+            self._writer = self._tasks.start(self._write_all(), "documents")
+
+    async def _write_all(self) -> None:
+        """Write all changes in order. Stop if the database is not available."""
         try:
-            return await work
+            while self._unwritten:
+                change, data = self._unwritten.first()
+                await self._write_one(change, data)
+                if self._unwritten.written(change, data):
+                    self._release(change)
         except DatabaseUnavailable:
-            return failing
+            pass
+        finally:
+            for change in list(self._waiting):
+                self._release(change)
+
+    def _release(self, change: Change) -> None:
+        waiting = self._waiting.pop(change, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+
+    async def _write_one(self, change: Change, data: bytes | None) -> None:
+        shelf, key = change
+        if key is None:
+            work = self._database.execute(_REMOVE_ALL, (shelf,))
+        elif data is None:
+            work = self._database.execute(_REMOVE, (shelf, key))
+        else:
+            work = self._database.execute(_WRITE, (shelf, key, data))
+        try:
+            await work
+            if shelf in self._announced:
+                await self._database.notify(shelf, key or "")
         except StatementFailed as error:
-            self._warn(f"a document could not be read or written: {error}")
-            return failing
+            self._warn(f"a document could not be written: {error}")
+
+    async def _rows(self, statement: str, parameters: Sequence[str]) -> list[Row]:
+        """Return the rows of a query, or none if the database could not return them."""
+        try:
+            return await self._database.fetch(statement, parameters)
+        except DatabaseUnavailable:
+            return []
+        except StatementFailed as error:
+            self._warn(f"a document could not be read: {error}")
+            return []
 
 
 def open_store(folder: Path | None, *, warn: Callable[[str], None] = log.warning) -> MemoryStore | DocumentStore:

@@ -57,7 +57,7 @@ class Database(Protocol):
         On SQLite, this does nothing. A channel name has no spaces, and a payload has at most 7,000 bytes.
         """
 
-    def listen(self, channel: str, callback: Callable[[str], None]) -> Callable[[], None]:
+    def listen(self, channel: str, callback: Callable[[str], object]) -> Callable[[], None]:
         """Call `callback` with the payload of each message in a channel. Return a function that stops this.
 
         After each connect, including the first, the payload is empty: messages may have been missed, so the listener

@@ -82,7 +82,7 @@ class PostgresDatabase:
         self._limits = limits or PostgresLimits()
         self._warn = warn
         self._statements: BoundedCache[str, bytes] = BoundedCache(MAX_STATEMENTS)
-        self._listeners: dict[str, list[Callable[[str], None]]] = {}
+        self._listeners: dict[str, list[Callable[[str], object]]] = {}
         self._tasks = Tasks()
         self._calls: set[asyncio.Task[Any]] = set()
         self._closing: set[asyncio.Task[None]] = set()
@@ -133,7 +133,7 @@ class PostgresDatabase:
     async def notify(self, channel: str, payload: str = "") -> None:
         await self.fetch("SELECT pg_notify(?, ?)", (CHANNEL, f"{channel} {payload}"))
 
-    def listen(self, channel: str, callback: Callable[[str], None]) -> Callable[[], None]:
+    def listen(self, channel: str, callback: Callable[[str], object]) -> Callable[[], None]:
         listeners = self._listeners.setdefault(channel, [])
         listeners.append(callback)
         self._start()
@@ -309,7 +309,7 @@ class PostgresDatabase:
         for callback in list(self._listeners.get(channel, ())):
             self._call(callback, payload)
 
-    def _call(self, callback: Callable[[str], None], payload: str) -> None:
+    def _call(self, callback: Callable[[str], object], payload: str) -> None:
         try:
             callback(payload)
         except Exception:

@@ -122,7 +122,7 @@ class SqliteDatabase:
     async def notify(self, channel: str, payload: str = "") -> None:
         """Do nothing: there are no listeners in other processes."""
 
-    def listen(self, channel: str, callback: Callable[[str], None]) -> Callable[[], None]:  # noqa: ARG002 - part of the interface
+    def listen(self, channel: str, callback: Callable[[str], object]) -> Callable[[], None]:  # noqa: ARG002 - part of the interface
         return lambda: None
 
     async def versions(self) -> frozenset[int]:

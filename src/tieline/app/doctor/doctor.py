@@ -6,12 +6,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tieline.app.config import ConfigError
+from tieline.app.config import ConfigError, StoreSettings
 from tieline.app.doctor.accounts import account_checks
 from tieline.app.doctor.agents import agent_checks
 from tieline.app.doctor.backends import backend_checks
 from tieline.app.doctor.clients import client_checks
 from tieline.app.doctor.configuration import LoadedConfig, load_checked
+from tieline.app.doctor.database import database_checks
 from tieline.app.doctor.findings import Check, Finding, known, problem, run_checks
 from tieline.app.doctor.machine import machine_checks
 from tieline.app.doctor.port import AREA as GATEWAY
@@ -55,6 +56,7 @@ class Doctor:
         async with contextlib.AsyncExitStack() as stack:
             checks = self._first_checks()
             checks += await self._gateway_checks(stack)
+            checks += database_checks(self._loaded.config, self._env) if self._loaded.app is not None else []
             checks += account_checks(self._loaded.config, self._env, self._loaded.app)
             checks += agent_checks(self._loaded.config, self._env)
             checks += client_checks(self._env)
@@ -80,7 +82,8 @@ class Doctor:
 
     async def _start(self, stack: contextlib.AsyncExitStack, loaded: LoadedConfig) -> LocalGateway:
         """Start a gateway for the round trips, so that they are not recorded by one that is already running."""
-        starting = local_gateway(loaded.config, self._env, source=loaded.source, always_start=True)
+        config = replace(loaded.config, store=StoreSettings())  # replicas must not see the round trips either
+        starting = local_gateway(config, self._env, source=loaded.source, always_start=True)
         return await stack.enter_async_context(starting)
 
     def _clean(self, text: str) -> str:

@@ -65,17 +65,21 @@ _write = msgspec.json.Encoder().encode
 
 
 class SessionStorage(NamedTuple):
-    """The store that holds the documents, and the clock that provides the time of last use."""
+    """The store that holds the documents, and the clock that provides the time of last use.
+
+    `shelf` differs between machines that share a store, because an agent can reopen a session only where it began.
+    """
 
     store: Store
     clock: Callable[[], float]
+    shelf: str = SHELF
 
 
 class SessionStore:
     """Stores sessions. After a restart, loads up to `limit` of them, if their workplaces are still configured."""
 
     def __init__(self, storage: SessionStorage, places: Workplaces, tasks: Tasks, *, limit: int) -> None:
-        self._store, self._clock = storage
+        self._store, self._clock, self._shelf = storage
         self._places = places
         self._tasks = tasks
         self._limit = limit
@@ -88,7 +92,7 @@ class SessionStore:
 
     async def load(self) -> list[AgentSession]:
         """Return the stored sessions, the most recently used last."""
-        stored = self._parsed(await self._store.read(SHELF))
+        stored = self._parsed(await self._store.read(self._shelf))
         oldest = self._clock() - MAX_AGE
         order = sorted(stored, key=lambda key: stored[key].used)
         gone = {key for place, key in enumerate(order) if place < len(order) - self._limit or stored[key].used < oldest}
@@ -162,9 +166,9 @@ class SessionStore:
                 session = self._waiting.pop(key)
                 document = _document(self._stored(session)) if session is not None else None
                 if document is None:
-                    await self._store.remove(SHELF, key)
+                    await self._store.remove(self._shelf, key)
                 else:
-                    await self._store.write(SHELF, key, document)
+                    await self._store.write(self._shelf, key, document)
         finally:
             self._writing = None
 

@@ -113,7 +113,11 @@ class _Index:
 
 
 class Archive:
-    """Stores documents by owner and id. `open_store` is not called before the store is needed."""
+    """Stores documents by owner and id. `open_store` is not called before the store is needed.
+
+    If `is_shared` is true, other replicas change the documents in the store too. Then a document that is not in the
+    index is looked up in the store, and the limits are met only when the store is listed, once in SWEEP_INTERVAL.
+    """
 
     def __init__(
         self,
@@ -122,12 +126,15 @@ class Archive:
         tasks: Tasks,
         clock: Callable[[], float],
         limits: ArchiveLimits | None = None,
+        *,
+        is_shared: bool = False,
     ) -> None:
         self._open_store = open_store
         self._shelf = shelf
         self._tasks = tasks
         self._clock = clock
         self._limits = limits or ArchiveLimits()
+        self._is_shared = is_shared
         self._index = _Index()
         """The known documents. `_list` adds those that earlier processes stored."""
         self._is_listed = False
@@ -135,21 +142,17 @@ class Archive:
         """Changes not yet written to the store, by the name of the document: its content, or None to remove it."""
         self._writer: asyncio.Task[None] | None = None
         self._swept_at = 0.0
+        self._listed_at = 0.0
 
     async def get(self, owner: str, document_id: str) -> bytes | None:
         """Return a document; None if there is no document with this id and owner, or if it has expired."""
         await self._list()
         key = _Key(owner, document_id)
-        entry = self._index.get(key)
-        if entry is None:
-            return None
-        if self._is_expired(entry):
-            self._drop(key)
-            return None
-        self._index.mark_used(key)
-        name = _name(key, entry.created)
-        data = self._unwritten.get(name)
-        return data if data is not None else await (await self._open_store()).get(self._shelf, name)
+        data = await self._read(key)
+        if data is None and self._is_shared:
+            await self._look_up(key)
+            data = await self._read(key)
+        return data
 
     def touch(self, owner: str, document_id: str) -> bool:
         """Mark a document as used. Return False if `get` would not return it.
@@ -190,6 +193,8 @@ class Archive:
         """Remove a document. Return False if there is none with this id and owner."""
         await self._list()
         key = _Key(owner, document_id)
+        if self._is_shared:
+            await self._look_up(key)
         entry = self._index.get(key)
         if entry is None:
             return False
@@ -202,15 +207,45 @@ class Archive:
             await asyncio.wait([self._writer])
         await self._write()
 
+    async def _read(self, key: _Key) -> bytes | None:
+        """Return a document that is in the index, unless it has expired."""
+        entry = self._index.get(key)
+        if entry is None:
+            return None
+        if self._is_expired(entry):
+            self._drop(key)
+            return None
+        self._index.mark_used(key)
+        name = _name(key, entry.created)
+        data = self._unwritten.get(name)
+        return data if data is not None else await (await self._open_store()).get(self._shelf, name)
+
+    async def _look_up(self, key: _Key) -> None:
+        """Update the index entry of one document, which another replica may have stored, replaced or removed."""
+        found = await (await self._open_store()).find(self._shelf, f"{key.owner}/", f"/{key.id}")
+        entries = [entry for name, size in found.items() for other, entry in [_parsed(name, size)] if other == key]
+        before = self._index.get(key)
+        if before is not None and _name(key, before.created) in self._unwritten:
+            return  # changed by this replica in the meantime
+        if before is not None:
+            self._index.pop(key)
+        newest = max((entry for entry in entries if entry is not None), default=None)
+        if newest is not None:
+            self._index.add(key, newest)
+
     async def _list(self) -> None:
-        """Add the documents stored by earlier processes to the index. Later calls have no effect."""
-        if self._is_listed:
+        """Add the documents that other processes have stored to the index, once or, if shared, from time to time."""
+        now = self._clock()
+        if self._is_listed and not (self._is_shared and now - self._listed_at >= SWEEP_INTERVAL):
             return
+        self._listed_at = now  # before awaiting, so that only one task lists the store again
         sizes = await (await self._open_store()).sizes(self._shelf)
-        if self._is_listed:  # by another task in the meantime
+        if self._is_listed and not self._is_shared:  # by another task in the meantime
             return
-        self._is_listed = True
         newer, self._index = self._index, _Index()
+        if self._is_listed:
+            newer = self._only_unwritten(newer)
+        self._is_listed = True
         for name, size in sizes.items():
             key, entry = _parsed(name, size)
             if entry is None:
@@ -220,6 +255,14 @@ class Archive:
         for key, entry in newer:
             self._add(key, entry)
         self._make_room()
+
+    def _only_unwritten(self, index: _Index) -> _Index:
+        """Return the documents that are not yet in the store. Other replicas may have removed the others."""
+        kept = _Index()
+        for key, entry in index:
+            if self._unwritten.get(_name(key, entry.created)) is not None:
+                kept.add(key, entry)
+        return kept
 
     def _add(self, key: _Key, entry: _Entry) -> None:
         if self._index.get(key) is not None:

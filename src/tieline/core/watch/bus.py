@@ -78,8 +78,9 @@ class Bus:
         secrets: Secrets | None = None,
         max_legs: int = MAX_LEGS,
         max_total_size: int = MAX_TOTAL_SIZE,
+        prefix: str = "",
     ) -> None:
-        self.records = LegRecords(clock, max_legs=max_legs, max_total_size=max_total_size)
+        self.records = LegRecords(clock, max_legs=max_legs, max_total_size=max_total_size, prefix=prefix)
         self.mint = mint
         """Returns a new request id, for a request to which the upstream has not given one."""
         self._secrets = secrets or Secrets()
@@ -112,13 +113,14 @@ class Bus:
         If `before` is given, return only legs that are older than the leg with this id.
         """
         words = query.lower().split()
-        limit = int(before) if before is not None and before.isdecimal() else None
+        number = "" if before is None else before.removeprefix(self.records.prefix)
+        limit = int(number) if number.isdecimal() else None
         found: list[LegSummary] = []
         for record in reversed(self.records.kept):
             if (limit is not None and record.number >= limit) or not scope.covers(*record.place):
                 continue
             summary = self.summary(record)
-            if all(word in _searchable_text(summary) for word in words):
+            if all(word in searchable_text(summary) for word in words):
                 found.append(summary)
                 if len(found) == PAGE_SIZE:
                     break
@@ -129,6 +131,10 @@ class Bus:
         record = next((record for record in self.records.kept if record.id == leg_id), None)
         if record is None or not scope.covers(*record.place):
             raise GatewayError("not_found", "This leg is no longer recorded; only the most recent legs are.")
+        return self.detail_of(record)
+
+    def detail_of(self, record: LegRecord) -> LegDetail:
+        """Return everything that is recorded about a leg."""
         return LegDetail(
             leg=self.summary(record),
             request=Budget(MAX_RECORD_SIZE).request(record.request),
@@ -167,7 +173,8 @@ class Bus:
         return hide_likely(self._secrets.hide(text))
 
 
-def _searchable_text(leg: LegSummary) -> str:
+def searchable_text(leg: LegSummary) -> str:
+    """Return the text in which queries are searched, in lower case."""
     texts = (
         leg.client,
         leg.frontend,

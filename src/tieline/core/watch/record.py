@@ -116,6 +116,7 @@ class LegRecord:
         "notes",
         "number",
         "place",
+        "prefix",
         "repairs",
         "request",
         "request_id",
@@ -134,8 +135,11 @@ class LegRecord:
         client: str,
         is_kept: bool,
         place: Place = NOWHERE,
+        prefix: str = "",
     ) -> None:
         self.number = number
+        self.prefix = prefix
+        """The beginning of the id, which distinguishes the legs of replicas."""
         self.at = at
         self.request = request
         self.frontend = frontend
@@ -170,8 +174,8 @@ class LegRecord:
 
     @property
     def id(self) -> str:
-        """The number of the leg as text."""
-        return str(self.number)
+        """The number of the leg as text, after the prefix."""
+        return f"{self.prefix}{self.number}"
 
     def add_received(self, batch: Batch, elapsed: float) -> None:
         """Record a batch that the upstream sent `elapsed` seconds after the leg began."""
@@ -292,8 +296,15 @@ class LegRecords:
     """The records of running and recent legs. If `max_legs` is 0, no records are kept; only durations are measured."""
 
     def __init__(
-        self, clock: Callable[[], float], *, max_legs: int = MAX_LEGS, max_total_size: int = MAX_TOTAL_SIZE
+        self,
+        clock: Callable[[], float],
+        *,
+        max_legs: int = MAX_LEGS,
+        max_total_size: int = MAX_TOTAL_SIZE,
+        prefix: str = "",
     ) -> None:
+        self.prefix = prefix
+        """The beginning of all ids."""
         self.notify: Callable[[LegRecord], None] | None = None
         """Called with a leg's record when the leg is routed, sends its first event or ends; None if nobody watches."""
         self.kept: deque[LegRecord] = deque()
@@ -312,7 +323,7 @@ class LegRecords:
         """Create the record for a leg that is beginning."""
         self._started = number = self._started + 1
         most = self._max_legs
-        record = LegRecord(number, self._clock(), request, frontend, client[:MAX_CLIENT], most > 0, place)
+        record = LegRecord(number, self._clock(), request, frontend, client[:MAX_CLIENT], most > 0, place, self.prefix)
         if most > 0:
             self.kept.append(record)
             if number - self._dropped > most:

@@ -1,4 +1,4 @@
-"""The table of documents. Migrations 1 to 9."""
+"""The tables of documents, the audit log and retained traffic. Migrations 1 to 9."""
 
 from tieline.app.database.migrations import Migration
 
@@ -17,5 +17,40 @@ DOCUMENTS: tuple[Migration, ...] = (
             )
             """,
         ),
+    ),
+    Migration(
+        2,
+        (
+            """
+            CREATE TABLE audit (
+                id {text} PRIMARY KEY,
+                at {real} NOT NULL,
+                replica {text} NOT NULL,
+                record {text} NOT NULL
+            )
+            """,
+            "CREATE INDEX audit_at ON audit (at)",
+        ),
+        shared_only=True,
+    ),
+    Migration(
+        3,
+        (
+            """
+            CREATE TABLE leg (
+                number {number},
+                id {text} NOT NULL UNIQUE,
+                at {real} NOT NULL,
+                owner {text} NOT NULL,
+                workspace {text} NOT NULL,
+                words {text} NOT NULL,
+                size {integer} NOT NULL,
+                summary {bytes} NOT NULL,
+                detail {bytes} NOT NULL
+            )
+            """,
+            "CREATE INDEX leg_at ON leg (at)",
+        ),
+        shared_only=True,
     ),
 )

@@ -1,0 +1,68 @@
+"""Stores the audit log and the traffic of this replica in the shared database."""
+
+import asyncio
+import platform
+import secrets
+import time
+from collections.abc import Callable, Sequence
+
+from tieline.app.build.storage import Storage
+from tieline.app.config import StoreSettings
+from tieline.app.database.engine import Database, DatabaseFailed, Statement
+from tieline.app.retained_traffic import ADD_LEG, RetainedTraffic
+from tieline.core.watch.bus import Bus
+from tieline.tasks import Tasks
+
+MAX_WAITING = 32 << 20
+"""Maximum size, in bytes, of the records that wait for the database, for the audit log and for traffic."""
+PRUNE_INTERVAL = 300.0
+"""Seconds between two removals of old records."""
+DAY = 24 * 3600.0
+MIB = 1 << 20
+
+_ADD_RECORD = "INSERT INTO audit (id, at, replica, record) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+_PRUNE_AUDIT = "DELETE FROM audit WHERE at < ?"
+_PRUNE_AGE = "DELETE FROM leg WHERE at < ?"
+_PRUNE_COUNT = "DELETE FROM leg WHERE number <= (SELECT max(number) FROM leg) - ?"
+_PRUNE_SIZE = """
+DELETE FROM leg WHERE number <= (
+    SELECT max(number) FROM (SELECT number, sum(size) OVER (ORDER BY number DESC) AS total FROM leg) AS sums
+    WHERE total > ?
+)
+"""
+
+
+def audit_copy(storage: Storage) -> Callable[[float, str], None]:
+    """Return a function that copies a record of the audit log, with its time, into the database."""
+    queue = storage.row_queue(_ADD_RECORD, "records of the audit log", MAX_WAITING)
+    replica = platform.node()
+    return lambda at, record: queue.add((secrets.token_hex(12), at, replica, record), 2 * len(record) + 100)
+
+
+def retained_traffic(storage: Storage, bus: Bus, tasks: Tasks) -> RetainedTraffic:
+    """Store every leg that ends, and return the stored legs of all replicas. Remove old records from time to time."""
+    queue = storage.row_queue(ADD_LEG, "records of traffic", MAX_WAITING)
+    traffic = RetainedTraffic(storage.database.now(), queue, bus, tasks)
+    storage.when_started(traffic.start)
+    storage.when_started(lambda: tasks.start(_prune_regularly(storage.database.now(), storage.settings), "old records"))
+    return traffic
+
+
+async def _prune_regularly(database: Database, settings: StoreSettings) -> None:
+    while True:
+        for statement in pruning(settings, time.time()):
+            try:
+                await database.execute(*statement)
+            except DatabaseFailed:
+                break  # the database has logged it
+        await asyncio.sleep(PRUNE_INTERVAL)
+
+
+def pruning(settings: StoreSettings, now: float) -> Sequence[Statement]:
+    """Return the statements that remove the records that are too old or too many."""
+    return (
+        (_PRUNE_AUDIT, (now - settings.audit_days * DAY,)),
+        (_PRUNE_AGE, (now - settings.traffic_days * DAY,)),
+        (_PRUNE_COUNT, (settings.traffic,)),
+        (_PRUNE_SIZE, (settings.traffic_mib * MIB,)),
+    )
