@@ -4,8 +4,8 @@ The server runs in a temporary folder, under an unprivileged user, and listens o
 not wait for the disk. Tests that need it are part of `make test-system`, and are skipped if it is not installed.
 """
 
+import contextlib
 import os
-import pwd
 import secrets
 import shutil
 import signal
@@ -41,10 +41,8 @@ class PostgresServer:
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         self.port = _free_port()
-        self._user: int | None = None
-        if os.getuid() == 0:  # PostgreSQL refuses to run as root
-            self._user = _unprivileged()
-            os.chown(folder, self._user, -1)
+        # PostgreSQL refuses to run as root.
+        self._user = _given_away(folder) if os.getuid() == 0 else None
 
     def initialise(self) -> None:
         """Create the files of the server."""
@@ -141,11 +139,12 @@ def postgres_url(postgres_server: PostgresServer) -> str:
     return postgres_server.create()
 
 
-def _unprivileged() -> int:
-    users = {user.pw_name: user.pw_uid for user in pwd.getpwall()}
+def _given_away(folder: Path) -> str:
+    """Give a folder to an unprivileged user, and return the name of the user."""
     for name in ("postgres", "nobody"):
-        if name in users:
-            return users[name]
+        with contextlib.suppress(LookupError):
+            shutil.chown(folder, name)
+            return name
     pytest.skip("PostgreSQL refuses to run as root, and there is no user `postgres` or `nobody`")
 
 

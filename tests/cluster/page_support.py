@@ -56,9 +56,9 @@ class Person:
     async def post(self, replica: Replica, path: str, body: Any = None, status: int = 200) -> Any:
         return await self.call(replica, "POST", path, body or {}, status)
 
-    async def begin(self, replica: Replica) -> str:
+    async def begin(self, replica: Replica, model: str = "test/m") -> str:
         """Create a session and return its id."""
-        return str((await self.post(replica, "/api/sessions", {"model": "test/m"}))["id"])
+        return str((await self.post(replica, "/api/sessions", {"model": model}))["id"])
 
     async def say(self, replica: Replica, session: str, text: str) -> None:
         """Send a message and wait until it has been answered."""

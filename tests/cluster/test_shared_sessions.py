@@ -2,16 +2,20 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.cluster.page_support import ANN, BOB, OWNER_KEYS, TWO_OWNERS, Person, paged_cluster
 from tests.cluster.processes import KEY, TIMEOUTS, Cluster, ReplicaProcess, started
-from tests.cluster.support import PATIENCE, Replica, until
+from tests.cluster.support import PATIENCE, Replica, cluster, until
 from tests.core.scripted import END, Script, words
 from tests.postgres import PostgresServer
+from tieline.app.config import AcpSettings, AgentSettings, Config
 from tieline.model.events import Event, Started
+
+AGENT = Path(__file__).with_name("echo_agent.py")
 
 BEGINNING: list[Event] = [Started(id="leg", model="m"), *words("Half")[:2]]
 
@@ -135,6 +139,21 @@ async def test_a_running_message_is_stopped_and_others_fail_at_once_during_an_ou
         await until(lambda: second.app.storage.is_available and first.app.storage.is_available)
         await person.say(second, idle, "Go")
         assert await person.shown(first, idle) == ["Go", "answer 1"]
+
+
+async def test_a_session_with_an_agent_continues_on_the_replica_that_has_the_workspace(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    agent = AgentSettings(command=(sys.executable, "-I", "-S", str(AGENT)))
+    config = Config(acp=AcpSettings(agents={"echo": agent}, workspace=str(tmp_path)))
+    env = {"HOME": str(tmp_path), "PATH": str(tmp_path)}
+    async with cluster(postgres_url, size=0) as stand:
+        other, owner = await stand.add(config, env), await stand.add(config, env, agents=True)
+        person = Person(stand)
+        session = await person.begin(other, "acp/echo")
+        await person.say(other, session, "Hello")
+        assert await person.shown(other, session) == ["Hello", "You said: Hello"]
+        assert sum(owner.app.gateway.metrics.requests.values()) == 1
 
 
 async def test_a_session_is_continued_after_its_replica_was_killed(tmp_path: Path, postgres_url: str) -> None:

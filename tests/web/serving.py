@@ -149,6 +149,7 @@ async def serving(
         given = {"HOME": str(folder), "PATH": "", **(env or {})}
         app = build(config or Config(), given)
         stack.push_async_callback(app.aclose)
+        app.storage.start()
         backend = Script()
         cast(MutableMapping[str, Backend], app.backends)["test"] = backend
         url = await stack.enter_async_context(listening(app))

@@ -153,6 +153,10 @@ class Replicas:
                 await exchange.body()
             return await self._forward(exchange, tag)
 
+    def with_agents(self, model: str) -> str:
+        """Return the tag of the other replica that has to serve a model, or "" if this one can."""
+        return self._peers.with_agents(model) or ""
+
     @contextmanager
     def counted(self) -> Generator[None, None, None]:
         """Count a forwarded request, so that a replica that is about to stop waits for it."""

@@ -10,7 +10,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import UNSET, UnsetType
 
@@ -20,7 +20,6 @@ from tieline.core.sessions.claims import SessionElsewhere
 from tieline.core.sessions.sessions import PageSessions, SentMessage
 from tieline.frontends.guard import Guard, PageToken
 from tieline.frontends.http import JSON, Exchange, address
-from tieline.frontends.inbox import OwnerForwarder
 from tieline.frontends.json_body import read_body
 from tieline.model.content import Image, Part, Text, Value
 from tieline.model.errors import BadRequest, GatewayError
@@ -47,6 +46,8 @@ MODELS_TIMEOUT = 1.5
 """Seconds to wait for the backends' model lists. If they arrive later, the event stream notifies the page."""
 WRONG_KEY_DELAY = 0.5
 """Seconds before a wrong key is rejected, to slow down guessing."""
+MODEL_VERBS = frozenset(("send", "retry", "edit"))
+"""The actions on a session that use its model."""
 LOCKED_STATE = {
     "needs_key": True,
     "models": [],
@@ -100,6 +101,16 @@ class _KeyEntry(Value):
     key: str
 
 
+class OtherReplicas(Protocol):
+    """The other replicas of a cluster, by their tags."""
+
+    def with_agents(self, model: str) -> str:
+        """Return the replica that has to serve a model, because only it has the workspace; "" if this one can."""
+
+    async def forward_to_owner(self, exchange: Exchange, identity: str) -> bool:
+        """Forward a request to a replica. Return False if it has to be served here."""
+
+
 class PageApi:
     """Handles API requests from the web page."""
 
@@ -115,7 +126,7 @@ class PageApi:
         *,
         token: PageToken,
         traffic: TrafficSource | None = None,
-        replicas: OwnerForwarder | None = None,
+        replicas: OtherReplicas | None = None,
     ) -> None:
         self._gateway = gateway
         self._traffic = traffic or RecordedTraffic(gateway.bus)
@@ -307,16 +318,22 @@ class PageApi:
         }
         if verb not in verbs:
             raise GatewayError("not_found", f"Unknown action; the actions of a session are {', '.join(verbs)}.")
-        await self._serve_session(exchange, verbs[verb])
+        await self._serve_session(exchange, verbs[verb], uses_model=verb in MODEL_VERBS)
 
-    async def _serve_session(self, exchange: Exchange, serve: Callable[[Exchange, str], Awaitable[Any]]) -> None:
+    async def _serve_session(
+        self, exchange: Exchange, serve: Callable[[Exchange, str], Awaitable[Any]], *, uses_model: bool = False
+    ) -> None:
         """Respond with the result of `serve` for the session that the path names, on the replica that has the session.
 
-        Raise GatewayError if the client may not see the session.
+        If `serve` uses the session's model, only some replicas may be able to. Raise GatewayError if the client may
+        not see the session.
         """
         session = rest_of_path(exchange, "/api/sessions/").partition("/")[0]
-        await self._sessions.summary(session, exchange.visible)
-        if await self._forward(exchange, self._sessions.holder(session)):
+        summary = await self._sessions.summary(session, exchange.visible)
+        replica = self._sessions.holder(session)
+        if not replica and uses_model and self._replicas is not None:
+            replica = self._replicas.with_agents(summary.model)
+        if await self._forward(exchange, replica):
             return
         try:
             result = await serve(exchange, session)

@@ -106,6 +106,11 @@ class DatabaseContract:
             await database.execute_many(ADD, [("b", 1, 0.0, b""), ("a", 1, 0.0, b"")])
         assert await database.fetch("SELECT name, n FROM counter") == [("a", 2)]
 
+    async def test_an_empty_batch_is_no_error(self, database: Database) -> None:
+        await database.execute_many(ADD, [])
+        await database.run([])
+        assert await database.fetch("SELECT count(*) FROM counter") == [(0,)]
+
     async def test_a_wrong_statement_does_no_harm(self, database: Database) -> None:
         for statement, parameters in [
             ("SELECT nonsense", ()),

@@ -44,9 +44,7 @@ async def replicas(tmp_path: Path, postgres_url: str) -> AsyncIterator[tuple[Pag
             tools = ToolSettings(enabled=True, workspace=str(tmp_path / name / "work"))
             config = Config(store=StoreSettings(url_env="STORE_URL"), tools=tools)
             env = {"STORE_URL": postgres_url, "PATH": "/usr/bin:/bin"}
-            stand = await stack.enter_async_context(serving(tmp_path / name, config, env))
-            stand.app.storage.start()
-            stands.append(stand)
+            stands.append(await stack.enter_async_context(serving(tmp_path / name, config, env)))
         yield stands[0], stands[1]
 
 

@@ -23,6 +23,7 @@ from tieline.app.lazy_backend import LazyBackend
 from tieline.backends.acp.catalogue import find, install_line
 from tieline.core.legs.access import NO_RIGHTS, Rights
 from tieline.core.sessions.sessions import PageSessions, no_examples
+from tieline.core.sessions.stored_session import SHELF
 from tieline.frontends.guard import Guard
 from tieline.frontends.keys import OWN_KEY
 from tieline.model.ports import Backend, Store
@@ -64,7 +65,7 @@ def build_page(context: PageContext) -> Page:
     """Build the web page."""
     gateway, tasks, guard = context.gateway, context.tasks, context.guard
     cluster = context.cluster
-    store = context.storage.store()
+    store = context.storage.store(announced=(SHELF,))
     examples = ExampleTools(context.env, context.audit) if context.config.demo else None
     sessions = PageSessions(
         gateway,

@@ -1,6 +1,6 @@
 """Opens the gateway's database, and the stores of documents in it or in files of their own."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -78,9 +78,9 @@ class Storage:
         """Await `work()` before the database is closed."""
         self._closing.append(work)
 
-    def store(self) -> "Store":
-        """Return the store of documents in the gateway's database."""
-        return DocumentStore(self.database.now())
+    def store(self, *, announced: Collection[str] = ()) -> "DocumentStore":
+        """Return a store of documents in the gateway's database. See `DocumentStore` for `announced`."""
+        return DocumentStore(self.database.now(), announced=announced)
 
     def separate_store(self, folder: str | None) -> "Store":
         """Return a store that has a file of its own, in `folder` of the state folder. On a server, it has none.

@@ -10,13 +10,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from tieline.app.database.engine import Database, DatabaseFailed
+from tieline.core.sessions.stored_session import SHELF
 from tieline.model.errors import GatewayError
 from tieline.tasks import Tasks
 
 log = logging.getLogger("tieline")
 
-CHANNEL = "session"
-"""The channel for changes. The payload is the tag of the replica that changed a session, and the id of the session."""
 ATTEMPTS = 5
 """Maximum number of attempts to claim a session whose claim changes at the same time."""
 
@@ -82,17 +81,8 @@ class DatabaseClaims:
         except DatabaseFailed:
             return True
 
-    async def announce(self, session_id: str) -> None:
-        with suppress(DatabaseFailed):
-            await self._database.notify(CHANNEL, f"{self.replica} {session_id}")
-
     def listen(self, changed: Callable[[str], None], orphaned: Callable[[str], Awaitable[None]]) -> None:
-        def on_message(payload: str) -> None:
-            replica, _, session_id = payload.partition(" ")
-            if replica != self.replica:
-                changed(session_id)
-
-        self._database.listen(CHANNEL, on_message)
+        self._database.listen(SHELF, changed)  # the store announces each document
         self._tasks.start(self._watch_claims(orphaned), "claims of sessions")
 
     async def _watch_claims(self, orphaned: Callable[[str], Awaitable[None]]) -> None:

@@ -6,7 +6,7 @@ A document is a byte string with a key. Documents are grouped into shelves, and 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from tieline.app.database.engine import Database, DatabaseUnavailable, Row, StatementFailed
@@ -65,18 +65,20 @@ class DocumentStore:
     """Keeps documents in a database. No method raises: the database logs when it becomes unavailable.
 
     One task writes to a shared database, because its connections could reorder changes of the same document. While the
-    database is not available, changes are kept in memory. If `owns_database` is true, closing the store closes the
-    database.
+    database is not available, changes are kept in memory. After each change in an `announced` shelf, the key is sent
+    to the channel with the name of the shelf. If `owns_database` is true, closing the store closes the database.
     """
 
     def __init__(
         self,
         database: Database,
         *,
+        announced: Collection[str] = (),
         owns_database: bool = False,
         warn: Callable[[str], None] = log.warning,
     ) -> None:
         self._database = database
+        self._announced = frozenset(announced)
         self._owns_database = owns_database
         self._warn = warn
         self._unwritten = UnwrittenChanges()
@@ -174,6 +176,8 @@ class DocumentStore:
             work = self._database.execute(_WRITE, (shelf, key, data))
         try:
             await work
+            if shelf in self._announced:
+                await self._database.notify(shelf, key or "")
         except StatementFailed as error:
             self._warn(f"a document could not be written: {error}")
 

@@ -23,7 +23,7 @@ class SessionElsewhere(GatewayError):
 
 
 class SessionClaims(Protocol):
-    """The claims of all replicas, and announcements of changes."""
+    """The claims of all replicas, and the changes of stored sessions."""
 
     @property
     def replica(self) -> str:
@@ -48,14 +48,11 @@ class SessionClaims(Protocol):
     async def is_claimed(self, session_id: str) -> bool:
         """Return whether this replica has the claim. If the store cannot be reached, return True."""
 
-    async def announce(self, session_id: str) -> None:
-        """Let the other replicas know that a stored session has changed."""
-
     def listen(self, changed: Callable[[str], None], orphaned: Callable[[str], Awaitable[None]]) -> None:
         """Await `orphaned` with the id of each session whose claim belongs to a dead replica.
 
-        Call `changed` with the id of each session that another replica has changed. The id is empty if changes may have
-        been missed.
+        Call `changed` with the id of each session that a replica has stored. The id is empty if changes may have been
+        missed.
         """
 
 

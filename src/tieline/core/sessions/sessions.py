@@ -222,7 +222,6 @@ class PageSessions:
             await self._store.remove(SHELF, session_id)
             await self._store.remove(turns_shelf(session_id))
             if self._claims is not None:
-                await self._claims.announce(session_id)
                 self._bus.publish(deleted)
 
     async def view(self, session_id: str) -> SessionView:
@@ -468,8 +467,6 @@ class PageSessions:
     async def _save(self, session: _LiveSession) -> None:
         if session.id in self._sessions:
             await self._store.write(SHELF, session.id, msgspec.json.encode(session.stored))
-            if self._claims is not None:
-                await self._claims.announce(session.id)
 
     async def _save_turn(self, session: _LiveSession, turn: Turn) -> None:
         if session.id in self._sessions:
