@@ -10,7 +10,7 @@ from tieline.app.config import KeyRules
 from tieline.app.database.postgres import PostgresDatabase
 from tieline.app.keys.stored import StoredKeys
 from tieline.app.keys.table import KeyTable
-from tieline.app.usage.tables import UsageTables
+from tieline.app.usage.tables import BatchSums, UsageTables
 from tieline.core.usage.accounts import Accounts
 from tieline.core.usage.limits import Amount
 from tieline.core.usage.meter import UsageEntry
@@ -90,21 +90,29 @@ async def test_keys_survive_an_outage_and_follow_the_database_afterwards(
         await become_true(lambda: is_revoked(keys, "alice"), 5.0)
 
 
-async def test_gateways_that_insert_the_same_entries_at_the_same_time_count_them_once(postgres_url: str) -> None:
-    entries = [
-        UsageEntry(f"{number:04}", NOW, f"key{number % 3}", "up", f"m{number % 5}", "tests", "ok", 1, cost=None)
-        for number in range(250)
-    ]
+async def test_a_batch_that_is_added_several_times_at_once_is_counted_once(postgres_url: str) -> None:
+    batches = []
+    for begin in (0, 50, 100):
+        sums = BatchSums()
+        sums.add(
+            UsageEntry(NOW, f"key{number % 3}", "up", f"m{number % 5}\0", "tests", "ok", 1, cost=None)
+            for number in range(begin, begin + 50)
+        )
+        batches.append((f"batch{begin}", sums))
     async with opened(postgres_url) as first, opened(postgres_url) as second:
         await asyncio.gather(
-            *(UsageTables(database).insert(entries[begin:]) for database in (first, second) for begin in (0, 50, 100))
+            *(
+                UsageTables(database).add(name, sums, NOW)
+                for database in (first, second, first)
+                for name, sums in batches
+            )
         )
         tables = UsageTables(first)
-        assert [row.requests for row in await tables.report([])] == [250]
+        assert [row.requests for row in await tables.report([])] == [150]
         (row, *_) = await tables.report(["key", "model"], since="2026-11-18", owner="key0")
-        assert (row.groups, row.requests, row.known_cost) == (("key0", "up/m0"), 17, None)
+        assert (row.groups, row.requests, row.known_cost) == (("key0", "up/m0"), 10, None)
         totals = await tables.totals(["key0", "key1", "key2", "key3"], NOW)
-        assert totals["key1"] == {"2026-11-18": Amount(83, 0, 83)}
+        assert totals["key1"] == {"2026-11-18": Amount(50, 0, 50)}
         assert totals["key3"] == {}
         await tables.prune(NOW + 1000 * 24 * 3600, 400)
         assert await tables.report([]) == []

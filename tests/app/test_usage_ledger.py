@@ -20,7 +20,7 @@ from tieline.app.usage import spool as spool_module
 from tieline.app.usage.ledger import UsageLedger
 from tieline.app.usage.report import groups_of, row_json, to_csv
 from tieline.app.usage.spool import Spool, leftovers
-from tieline.app.usage.tables import ENTRY_DAYS, UsageTables
+from tieline.app.usage.tables import BATCH_DAYS, UsageTables
 from tieline.core.usage.accounts import Accounts
 from tieline.core.usage.limits import Amount, KeyLimits
 from tieline.core.usage.meter import UsageEntry
@@ -30,9 +30,9 @@ NOW = 1_794_960_000
 DAY = 24 * 3600
 
 
-def entry(name: str, owner: str = "alice", *, at: int = NOW, cost: int | None = 5, **fields: Any) -> UsageEntry:
+def entry(owner: str = "alice", *, at: int = NOW, cost: int | None = 5, **fields: Any) -> UsageEntry:
     values = {"input": 10, "output": 2, "status": "ok", "model": "m", "client": "tests", **fields}
-    return UsageEntry(name, at, owner, "up", cost=cost, **values)
+    return UsageEntry(at, owner, "up", cost=cost, **values)
 
 
 class Faulty(SqliteDatabase):
@@ -131,7 +131,7 @@ def test_the_ledger_equals_the_requests_whatever_fails(steps: list[Any], faults:
                 case _:
                     owner, number = step
                     for _ in range(number):
-                        here.ledger.spool.append(entry(here.ledger.new_id(), owner))
+                        here.ledger.spool.append(entry(owner))
                     made[owner] += number
                     tokens += 12 * number
         await here.finish()
@@ -147,10 +147,11 @@ def test_the_ledger_equals_the_requests_whatever_fails(steps: list[Any], faults:
 
 async def test_entries_are_in_the_file_before_write_returns_and_in_the_database_soon(tmp_path: Path) -> None:
     here = Stand(tmp_path)
-    here.ledger.write(entry(here.ledger.new_id()))
+    here.ledger.write(entry())
     lines = [line for file in spool_files(tmp_path) for line in file.read_bytes().splitlines()]
-    assert len(lines) == 1
-    assert b'"alice"' in lines[0]
+    assert len(lines) == 2
+    assert b'"segment"' in lines[0]
+    assert b'"alice"' in lines[1]
     for _ in range(1000):
         if await here.requests() == Counter(alice=1):
             break
@@ -166,10 +167,10 @@ def spool_files(folder: Path) -> list[Path]:
 async def test_sums_are_kept_by_key_model_client_and_day_with_unknown_costs_apart(tmp_path: Path) -> None:
     here = Stand(tmp_path)
     for one in (
-        entry("01", cache_read=3, cache_write=4, reasoning=1),
-        entry("02", cost=None, status="failed"),
-        entry("03", model="n", client="curl", status="cancelled", is_estimated=True),
-        entry("04", "bob", at=NOW - DAY, cost=None),
+        entry(cache_read=3, cache_write=4, reasoning=1),
+        entry(cost=None, status="failed"),
+        entry(model="n", client="curl", status="cancelled", is_estimated=True),
+        entry("bob", at=NOW - DAY, cost=None),
     ):
         here.ledger.write(one)
     await here.finish()
@@ -204,7 +205,7 @@ async def test_sums_are_kept_by_key_model_client_and_day_with_unknown_costs_apar
 
 async def test_a_name_in_a_csv_file_is_never_a_formula(tmp_path: Path) -> None:
     here = Stand(tmp_path)
-    here.ledger.write(entry("01", client="=cmd"))
+    here.ledger.write(entry(client="=cmd"))
     await here.finish()
     assert "'=cmd,1" in to_csv(("client",), await UsageTables(here.database).report(["client"]))
     await here.aclose()
@@ -215,9 +216,10 @@ async def test_accounts_are_told_what_the_ledger_knows_after_each_insertion(tmp_
     here.accounts.set_limits("alice", KeyLimits(tokens_per_day=100))
     account = here.accounts.get("alice")
     assert account is not None
-    segment = here.ledger.write(entry("01"))
+    segment = here.ledger.write(entry())
     account.settle((0, 0), Amount(12, 5, 1), segment, NOW)
     await here.finish()
+    await here.ledger.sync()
     assert account._known == {"2026-11-18": Amount(12, 5, 1)}
     assert account._unsynced == {}
     await here.aclose()
@@ -227,7 +229,7 @@ async def test_a_full_disk_is_reported_and_fails_no_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     here = Stand(tmp_path)
-    here.ledger.spool.append(entry("01"))
+    here.ledger.spool.append(entry())
 
     def full(_: int, data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -235,8 +237,8 @@ async def test_a_full_disk_is_reported_and_fails_no_request(
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
         patch.setattr("tieline.app.usage.spool.os.write", full)
         patch.setattr(spool_module, "MAX_IN_MEMORY", 2)
-        for name in ("02", "03", "04"):
-            here.ledger.spool.append(entry(name))
+        for _ in range(3):
+            here.ledger.spool.append(entry())
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert "No space left on device" in caplog.text
     metrics = list(here.ledger.metric_lines())
@@ -250,44 +252,66 @@ async def test_a_full_disk_is_reported_and_fails_no_request(
 def test_a_spool_has_a_limit_and_a_short_write_leaves_no_half_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spool = Spool(tmp_path, max_bytes=300, warn=lambda _: None)
-    spool.append(entry("01"))
+    spool = Spool(tmp_path, lambda: NOW, max_bytes=300, warn=lambda _: None)
+    spool.append(entry())
     write: Callable[[int, bytes], int] = os.write
     with monkeypatch.context() as patch:
         patch.setattr("tieline.app.usage.spool.os.write", lambda file, data: write(file, data[:20]))
-        spool.append(entry("02"))
-    for name in ("03", "04", "05", "06"):
-        spool.append(entry(name))
+        spool.append(entry())
+    for _ in range(5):
+        spool.append(entry())
     assert spool.size <= 300
     taken = spool.take()
     assert taken is not None
-    _, file, unwritten = taken
-    assert file is not None
-    written = [one.id for batch in file.batches(2) for one in batch]
-    assert sorted([*written, *(one.id for one in unwritten)]) == ["01", "02", "03", "04", "05", "06"]
-    assert "02" not in written
+    assert taken.file is not None
+    head, sums = taken.file.read()
+    assert head is not None
+    assert head.begun == NOW
+    assert 0 < sums.count < 6
+    assert sums.count + len(taken.unwritten) == 7
     spool.close()
 
 
 def test_only_files_of_dead_processes_are_imported_and_a_torn_line_is_left_out(tmp_path: Path) -> None:
-    alive = Spool(tmp_path)
-    alive.append(entry("01"))
-    (tmp_path / "dead.spool").write_bytes(b'["02",1,"bob","up","m","c","ok",1]\n["03",1,"bob"')
+    alive = Spool(tmp_path, lambda: NOW)
+    alive.append(entry())
+    head = b'{"segment":"s1","begun":1}\n'
+    (tmp_path / "dead.spool").write_bytes(head + b'[1,"bob","up","m","c","ok",1]\n[2,"bob","up"')
+    (tmp_path / "torn.spool").write_bytes(head[:10])
     found = list(leftovers(tmp_path))
-    assert [file.path.name for file in found] == ["dead.spool"]
-    assert [[one.id for one in batch] for batch in found[0].batches(10)] == [["02"]]
+    assert [file.path.name for file in found] == ["dead.spool", "torn.spool"]
+    first, second = [file.read() for file in found]
+    assert first[0] is not None
+    assert (first[0].segment, first[1].count) == ("s1", 1)
+    assert (second[0], second[1].count) == (None, 0)
     for file in found:
         file.close(remove=True)
     alive.close()
 
 
-async def test_entries_that_might_have_been_pruned_are_not_counted_again(tmp_path: Path) -> None:
+async def test_a_segment_that_might_have_been_forgotten_is_not_counted_again(tmp_path: Path) -> None:
     here = Stand(tmp_path)
-    here.ledger.write(entry("01", at=NOW - (ENTRY_DAYS + 1) * DAY))
-    here.ledger.write(entry("02", at=NOW - (ENTRY_DAYS - 1) * DAY))
+    folder = tmp_path / "usage"
+    folder.mkdir()
+    for name, days in (("old", BATCH_DAYS + 1), ("new", BATCH_DAYS - 1)):
+        head = f'{{"segment":"{name}","begun":{NOW - days * DAY}}}\n[{NOW},"{name}","up","m","c","ok",1]\n'
+        (folder / f"{name}.spool").write_text(head)
     await here.finish()
-    assert await here.requests() == Counter(alice=1)
+    assert await here.requests() == Counter(new=1)
+    assert [file.name for file in folder.iterdir()] == ["old.rejected"]
     assert "tieline_usage_lost_total 1" in list(here.ledger.metric_lines())
     await UsageTables(here.database).prune(NOW + 500 * DAY, 400)
     assert await here.requests() == Counter()
+    await here.aclose()
+
+
+async def test_entries_that_the_database_rejects_are_kept_in_a_file_and_block_no_others(tmp_path: Path) -> None:
+    here = Stand(tmp_path)
+    here.ledger.write(entry(input=1 << 70))
+    await here.finish()
+    here.ledger.write(entry("bob"))
+    await here.finish()
+    assert await here.requests() == Counter(bob=1)
+    (kept,) = (tmp_path / "usage").glob("*.rejected")
+    assert str(1 << 70) in kept.read_text()
     await here.aclose()

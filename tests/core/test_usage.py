@@ -36,7 +36,7 @@ class Stand:
         self.accounts.set_limits("alice", KeyLimits(**limits))
         self.entries: list[UsageEntry] = []
         prices = price_table({"up/dear": PriceSettings(input=2, output=10)}, ["up"])
-        self.meter = Meter(self.accounts, prices, self._write, now=self.clock, new_id=lambda: str(len(self.entries)))
+        self.meter = Meter(self.accounts, prices, self._write, now=self.clock)
         self.segment = 1
 
     def _write(self, entry: UsageEntry) -> int:
@@ -178,7 +178,7 @@ def test_a_budget_counts_what_the_ledger_knows_what_it_does_not_know_yet_and_wha
 
 def test_requests_of_unknown_cost_do_not_count_against_a_budget_in_money() -> None:
     stand = Stand(cost_per_day=1)
-    stand.request(Usage(input=10**9), model="unknown")
+    stand.request(Usage(input=10**6), model="unknown")
     assert stand.entries[-1].cost is None
     stand.request(Usage(input=1))
     stand.refusal()
@@ -213,7 +213,7 @@ def test_an_entry_says_who_used_what_and_what_it_cost() -> None:
     charge.settle("failed", Usage(input=5, output=4, cache_read=3, cache_write=2, reasoning=1))
     charge.settle("ok", Usage(input=99))
     assert stand.entries == [
-        UsageEntry("0", int(NOON), "alice", "up", "dear", "claude-cli", "failed", 5, 4, 3, 2, 1, 60_000)
+        UsageEntry(int(NOON), "alice", "up", "dear", "claude-cli", "failed", 5, 4, 3, 2, 1, 60_000)
     ]
 
 
@@ -232,3 +232,9 @@ def test_clients_cannot_create_any_number_of_names_or_metrics() -> None:
     lines = [line for line in stand.meter.metric_lines() if line.startswith("tieline_usage_requests_total{")]
     assert len(lines) == MAX_SERIES + 1
     assert 'tieline_usage_requests_total{key="other",model="other"} 700' in lines
+
+
+def test_numbers_that_cannot_be_true_do_not_reach_the_ledger() -> None:
+    stand = Stand()
+    stand.request(Usage(input=-5, output=1 << 70))
+    assert (stand.entries[-1].input, stand.entries[-1].output) == (0, 1_000_000_000)

@@ -33,7 +33,7 @@ HEADERS = (
 """Headers of the page's static files and API responses, in addition to those that the server always sends."""
 
 FOLDER = Path(__file__).parent / "static"
-PAGES = {"/": "index.html", "/traffic": "traffic.html", "/connect": "connect.html"}
+PAGES = {"/": "index.html", "/traffic": "traffic.html", "/connect": "connect.html", "/usage": "usage.html"}
 KINDS = {
     ".html": b"text/html; charset=utf-8",
     ".css": b"text/css; charset=utf-8",

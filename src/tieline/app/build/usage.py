@@ -90,7 +90,7 @@ def build_usage(
         keep_days=config.usage.keep_days,
     )
     prices = price_table(config.prices, upstreams)
-    meter = Meter(accounts, prices, ledger.write, now=time.time, new_id=ledger.new_id)
+    meter = Meter(accounts, prices, ledger.write, now=time.time)
     meter.is_active = config.usage.enabled or bool(named)
     stored = None
     if own_keys:

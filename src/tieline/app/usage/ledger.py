@@ -1,17 +1,17 @@
 """Moves usage from the spool to the database, off the path of requests, and tells accounts what the database knows."""
 
 import asyncio
+import contextlib
 import logging
-import secrets
-from collections.abc import Callable, Iterator, Sequence
-from itertools import count
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tieline.app.database.engine import Database, DatabaseFailed, DatabaseUnavailable
+from tieline.app.database.engine import Database, DatabaseFailed, StatementFailed
 from tieline.app.keys.table import KeyTable
 from tieline.app.usage.spool import Spool, SpoolFile, leftovers
-from tieline.app.usage.tables import ENTRY_DAYS, UsageTables
+from tieline.app.usage.tables import BATCH_DAYS, BatchSums, UsageTables
 from tieline.core.usage.accounts import Accounts
+from tieline.core.usage.limits import DAY
 from tieline.core.usage.meter import UsageEntry
 from tieline.core.watch.metrics import head
 from tieline.tasks import Tasks
@@ -26,11 +26,11 @@ RETRY_INTERVAL = 2.0
 IMPORT_INTERVAL = 60.0
 """Seconds between two searches for the files of dead processes."""
 PRUNE_INTERVAL = 6 * 3600.0
-BATCH = 500
+SMALL_FILE = 64 << 10
+"""Size in bytes up to which a file is read without a thread: about 500 entries."""
 CLOSING = 3.0
 """Seconds that closing the ledger may take. What is not in the database by then stays in the spool."""
 HOUR = 3600
-DAY = 24 * HOUR
 
 
 class UsageLedger:
@@ -56,12 +56,10 @@ class UsageLedger:
         self._now = now
         self._keep_days = keep_days
         self._interval = interval
-        self.spool = Spool(folder)
+        self.spool = Spool(folder, now)
         self._used: dict[str, int] = {}
         """The hour in which each key was last used, as far as the table of keys knows."""
         self._touched: set[str] = set()
-        self._prefix = secrets.token_hex(6)
-        self._numbers: Iterator[int] = count()
         self._work: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._must_sync = False
@@ -71,10 +69,6 @@ class UsageLedger:
         self._is_failing = False
         self._rejected = 0
         accounts.is_reachable = self._is_reachable
-
-    def new_id(self) -> str:
-        """Return the id of a new entry. Those of one process are in order."""
-        return f"{self._prefix}{next(self._numbers):012x}"
 
     def write(self, entry: UsageEntry) -> int:
         """Write an entry to the spool, and return the number of its segment. It is inserted later."""
@@ -112,14 +106,16 @@ class UsageLedger:
             taken = self.spool.take()
             if taken is None:
                 return
-            segment, file, unwritten = taken
-            if file is not None:
-                await self._insert_file(file)
-            await self._insert(unwritten)
+            if taken.file is not None:
+                await self._insert_file(taken.file)
+            if taken.unwritten:
+                sums = BatchSums()
+                sums.add(taken.unwritten)
+                with contextlib.suppress(StatementFailed):
+                    await self._insert(taken.unwritten_id, sums)
             self.spool.inserted()
-            self._inserted = segment
+            self._inserted = taken.number
             await self._touch()
-            await self.sync()
 
     async def import_leftovers(self) -> None:
         """Insert what processes that have ended left in their spools. Raise DatabaseFailed."""
@@ -134,7 +130,7 @@ class UsageLedger:
                 file.close(remove=is_done)
 
     async def aclose(self) -> None:
-        """Insert what is left, if possible, and close the spool."""
+        """Insert what is left, if possible, and close the spool. What remains is imported by the next process."""
         if self._work is not None:
             self._work.cancel()
             await asyncio.wait([self._work])
@@ -143,7 +139,7 @@ class UsageLedger:
             async with asyncio.timeout(CLOSING):
                 await self.flush()
                 await self.flush()  # what was written during the first one
-        except (DatabaseFailed, TimeoutError) as error:
+        except (DatabaseFailed, OSError) as error:  # also a timeout
             log.warning("%d bytes of usage stay in the spool for the next start: %s", self.spool.size, error)
         self.spool.close()
 
@@ -161,7 +157,7 @@ class UsageLedger:
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        next_import = next_prune = 0.0
+        next_import = next_prune = next_sync = 0.0
         while True:
             pause = self._interval
             try:
@@ -169,13 +165,14 @@ class UsageLedger:
                     await self.import_leftovers()
                     next_import = loop.time() + IMPORT_INTERVAL
                 await self.flush()
-                if self._must_sync or self._get_database().is_shared:
+                if self._must_sync or loop.time() >= next_sync:
                     await self.sync()
+                    next_sync = loop.time() + SYNC_INTERVAL
                 if loop.time() >= next_prune:
                     await UsageTables(self._get_database()).prune(self._now(), self._keep_days)
                     next_prune = loop.time() + PRUNE_INTERVAL
                 self._is_failing = False
-            except DatabaseFailed as error:
+            except (DatabaseFailed, OSError) as error:
                 if not self._is_failing:
                     log.warning("usage stays in the spool, because the database cannot be used: %s", error)
                 self._is_failing = True
@@ -197,36 +194,28 @@ class UsageLedger:
         await asyncio.sleep(seconds)
 
     async def _insert_file(self, file: SpoolFile) -> None:
-        batches = file.batches(BATCH)
-        while batch := await asyncio.to_thread(next, batches, None):
-            await self._insert(batch)
-
-    async def _insert(self, entries: Sequence[UsageEntry]) -> None:
-        oldest = self._now() - ENTRY_DAYS * DAY
-        accepted = [entry for entry in entries if entry.at >= oldest]
-        if len(accepted) < len(entries):
-            log.error("%d usage entries are too old to be counted exactly once", len(entries) - len(accepted))
-            self._rejected += len(entries) - len(accepted)
-        tables = UsageTables(self._get_database())
+        # A small file was written a moment ago and is still in memory. Reading it takes less time than a thread.
+        head, sums = file.read() if file.size < SMALL_FILE else await asyncio.to_thread(file.read)
+        if head is None:
+            return
+        if head.begun < self._now() - BATCH_DAYS * DAY:
+            log.error("%d usage entries are too old to be counted exactly once", sums.count)
+            self._rejected += sums.count
+            file.keep_copy()
+            return
         try:
-            await tables.insert(accepted)
-        except DatabaseUnavailable:
-            raise
-        except DatabaseFailed as error:
-            await self._insert_one_by_one(tables, accepted, error)
+            await self._insert(head.segment, sums)
+        except StatementFailed:
+            file.keep_copy()
 
-    async def _insert_one_by_one(
-        self, tables: UsageTables, entries: Sequence[UsageEntry], error: DatabaseFailed
-    ) -> None:
-        """Insert entries of which the database rejects at least one. Such an entry must not block all others."""
-        log.error("the database rejects an entry of the usage spool: %s", error)
-        for entry in entries:
-            try:
-                await tables.insert([entry])
-            except DatabaseUnavailable:
-                raise
-            except DatabaseFailed:
-                self._rejected += 1
+    async def _insert(self, batch: str, sums: BatchSums) -> None:
+        """Insert a batch. If the database rejects it, raise StatementFailed: trying again would not help."""
+        try:
+            await UsageTables(self._get_database()).add(batch, sums, self._now())
+        except StatementFailed as error:
+            log.error("the database rejects %d usage entries: %s", sums.count, error)  # noqa: TRY400 - no bug of ours
+            self._rejected += sums.count
+            raise
 
     async def _touch(self) -> None:
         """Record the hour in which keys were last used."""

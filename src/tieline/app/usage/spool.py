@@ -4,8 +4,9 @@ Each process has two files, which only it may write. Entries are appended to one
 inserted into the database, and is emptied only after that. Both are locked as long as the process lives, so a process
 can tell the files of dead processes, which it imports.
 
-An entry is passed to the operating system before the response ends, so it survives a crash of the process, but not
-necessarily a crash of the machine.
+The first line of a file is its head: a random id for what follows, until the file is emptied. The database remembers
+these ids, so the same entries are added only once. An entry is passed to the operating system before the response ends,
+so it survives a crash of the process, but not necessarily a crash of the machine.
 """
 
 import contextlib
@@ -16,9 +17,11 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
+from tieline.app.usage.tables import BatchSums
 from tieline.core.usage.meter import UsageEntry
 from tieline.net.file_lock import try_lock
 from tieline.net.private_files import NO_FOLLOW, open_private
@@ -36,6 +39,16 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(UsageEntry).decode
 
 
+class SegmentHead(msgspec.Struct, frozen=True):
+    """The first line of a file: the id of the segment, and when it began."""
+
+    segment: str
+    begun: int
+
+
+_decode_head = msgspec.json.Decoder(SegmentHead).decode
+
+
 class SpoolFile:
     """One file of a spool, open and locked."""
 
@@ -43,28 +56,41 @@ class SpoolFile:
         self.path = path
         self._descriptor = descriptor
         self.size = os.fstat(descriptor).st_size
+        """The number of bytes in the file; 0 if it has no entries."""
 
-    def append(self, line: bytes) -> None:
+    def append(self, line: bytes, now: float) -> None:
         """Append a line, completely or not at all. Raise OSError if that fails."""
+        if not self.size:
+            line = _encode(SegmentHead(secrets.token_hex(12), int(now))) + b"\n" + line
         written = os.write(self._descriptor, line)
         if written < len(line):
             os.ftruncate(self._descriptor, self.size)
             raise OSError("the disk is full")
         self.size += written
 
-    def batches(self, most: int) -> Iterator[list[UsageEntry]]:
-        """Yield the entries in lists of at most `most`. Lines that cannot be read are logged and left out."""
-        batch: list[UsageEntry] = []
-        for line in self._lines():
+    def read(self) -> tuple[SegmentHead | None, BatchSums]:
+        """Return the head of the file and the sums of its entries. The head is None if there are no entries.
+
+        Lines that cannot be read are logged and left out.
+        """
+        head: SegmentHead | None = None
+        sums = BatchSums()
+        lines = self._lines()
+        try:
+            head = _decode_head(next(lines, b""))
+        except msgspec.DecodeError as error:
+            if self.size:
+                log.warning("%s: the beginning of the usage spool cannot be read: %s", self.path, error)
+            return None, sums
+        sums.add(self._entries(lines))
+        return (head if sums.count else None), sums
+
+    def _entries(self, lines: Iterator[bytes]) -> Iterator[UsageEntry]:
+        for line in lines:
             try:
-                batch.append(_decode(line))
+                yield _decode(line)
             except msgspec.DecodeError as error:
                 log.warning("%s: an entry of the usage spool cannot be read: %s", self.path, error)
-            if len(batch) == most:
-                yield batch
-                batch = []
-        if batch:
-            yield batch
 
     def _lines(self) -> Iterator[bytes]:
         rest, offset = b"", 0
@@ -74,6 +100,15 @@ class SpoolFile:
             yield from lines
         if rest:  # the process was killed while it wrote the line, so the response did not end
             yield rest
+
+    def keep_copy(self) -> None:
+        """Keep a copy of entries that the database rejects, for a person to look at."""
+        copy = self.path.with_suffix(".rejected")
+        try:
+            with os.fdopen(open_private(copy, os.O_WRONLY | os.O_APPEND), "ab") as file:
+                file.writelines(line + b"\n" for line in self._lines())
+        except OSError as error:
+            log.error("%s cannot be written: %s", copy, error)  # noqa: TRY400 - the reason is enough
 
     def empty(self) -> None:
         """Remove all entries."""
@@ -87,16 +122,31 @@ class SpoolFile:
         os.close(self._descriptor)
 
 
+class TakenSegment(NamedTuple):
+    """A segment that is to be inserted: its file, and the entries that could not be written, with an id for these."""
+
+    number: int
+    file: SpoolFile | None
+    unwritten_id: str
+    unwritten: list[UsageEntry]
+
+
 class Spool:
     """The spool of this process, in `folder`; if that is None, in a temporary folder, which does not survive a crash.
 
-    `warn` is called for the first of several consecutive failures.
+    `now` returns the Unix time. `warn` is called for the first of several consecutive failures.
     """
 
     def __init__(
-        self, folder: Path | None, *, max_bytes: int = MAX_BYTES, warn: Callable[[str], None] = log.error
+        self,
+        folder: Path | None,
+        now: Callable[[], float],
+        *,
+        max_bytes: int = MAX_BYTES,
+        warn: Callable[[str], None] = log.error,
     ) -> None:
         self.folder = folder
+        self._now = now
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._max_bytes = max_bytes
         self._warn = warn
@@ -104,6 +154,7 @@ class Spool:
         self._resting: SpoolFile | None = None
         self._unwritten: dict[int, deque[UsageEntry]] = {}
         """Entries that could not be written, by segment."""
+        self._name = secrets.token_hex(12)
         self._is_failing = False
         self.segment = 1
         """The number of the segment to which entries are appended. `take` begins a new one."""
@@ -126,25 +177,25 @@ class Spool:
         """Write an entry and return the number of its segment. If the disk fails, keep the entry in memory."""
         line = _encode(entry) + b"\n"
         try:
-            self._file_for(line).append(line)
+            self._file_for(line).append(line, self._now())
         except OSError as error:
             self._keep(entry, error)
         else:
             self._is_failing = False
         return self.segment
 
-    def take(self) -> tuple[int, SpoolFile | None, list[UsageEntry]] | None:
-        """Begin a new segment, unless the previous one has not been inserted yet. Return what is to be inserted.
+    def take(self) -> "TakenSegment | None":
+        """Begin a new segment, unless the previous one has not been inserted yet. Return the previous one.
 
-        This is the number of the segment, its file, and the entries that could not be written. Return None if there is
-        nothing to insert.
+        Return None if there is nothing to insert.
         """
         if self.is_empty:
             return None
         if not (self._resting is not None and self._resting.size) and self.segment - 1 not in self._unwritten:
             self._active, self._resting = self._resting, self._active
             self.segment += 1
-        return self.segment - 1, self._resting, list(self._unwritten.get(self.segment - 1, ()))
+        number = self.segment - 1
+        return TakenSegment(number, self._resting, f"{self._name}-{number}", list(self._unwritten.get(number, ())))
 
     def inserted(self) -> None:
         """Remove the entries that `take` returned."""

@@ -1,35 +1,26 @@
-"""The tables of the usage ledger: inserts entries, each of them once, and answers questions about sums."""
+"""The tables of the usage ledger: adds entries to sums, each of them once, and answers questions about the sums."""
 
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from tieline.app.database.engine import Database, Statement
-from tieline.core.usage.limits import Amount, day_of, month_of
+from tieline.app.database.engine import Database, DatabaseUnavailable, Statement, StatementFailed
+from tieline.core.usage.limits import DAY, Amount, day_of, month_of
 from tieline.core.usage.meter import UsageEntry
 
 Group = Literal["key", "model", "client", "day"]
 
-ROWS_PER_STATEMENT = (100, 10, 1)
-"""Rows of one INSERT. A few fixed numbers, so that databases can reuse what they prepared."""
-ENTRY_DAYS = 35
-"""Days for which single entries are kept. Entries older than that are not imported: they might be counted twice."""
+BATCH_DAYS = 35
+"""Days for which the ids of batches are kept. Older batches are not added: they might be counted twice."""
 MAX_OWNERS = 500
 """Number of keys in one query."""
 
-_ENTRY_COLUMNS = (
-    "id, batch, at, owner, backend, model, client, day, status, input, output, cache_read, cache_write, reasoning, "
-    "cost, estimated"
-)
 _SUMS = "requests, failed, cancelled, input, output, cache_read, cache_write, reasoning, cost, unpriced, estimated"
-_COUNT = """
+_ADD_BATCH = "INSERT INTO usage_batch (id, at) VALUES (?, ?)"
+_HAS_BATCH = "SELECT 1 FROM usage_batch WHERE id = ?"
+_ADD = """
 INSERT INTO usage (owner, day, backend, model, client, requests, failed, cancelled, input, output, cache_read,
     cache_write, reasoning, cost, unpriced, estimated)
-SELECT owner, day, backend, model, client, count(*), sum(CASE WHEN status = 'failed' THEN 1 ELSE 0 END),
-    sum(CASE WHEN status = 'cancelled' THEN 1 ELSE 0 END), sum(input), sum(output), sum(cache_read), sum(cache_write),
-    sum(reasoning), coalesce(sum(cost), 0), sum(CASE WHEN cost IS NULL THEN 1 ELSE 0 END), sum(estimated)
-FROM usage_entry WHERE id >= ? AND id <= ? AND batch = ?
-GROUP BY owner, day, backend, model, client ORDER BY owner, day, backend, model, client
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (owner, day, backend, model, client) DO UPDATE SET
     requests = usage.requests + excluded.requests, failed = usage.failed + excluded.failed,
     cancelled = usage.cancelled + excluded.cancelled, input = usage.input + excluded.input,
@@ -38,11 +29,8 @@ ON CONFLICT (owner, day, backend, model, client) DO UPDATE SET
     cost = usage.cost + excluded.cost, unpriced = usage.unpriced + excluded.unpriced,
     estimated = usage.estimated + excluded.estimated
 """
-_COUNT_TOTAL = """
-INSERT INTO usage_total (owner, day, requests, tokens, cost)
-SELECT owner, day, count(*), sum(input + output + cache_read + cache_write), coalesce(sum(cost), 0)
-FROM usage_entry WHERE id >= ? AND id <= ? AND batch = ?
-GROUP BY owner, day ORDER BY owner, day
+_ADD_TOTAL = """
+INSERT INTO usage_total (owner, day, requests, tokens, cost) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (owner, day) DO UPDATE SET requests = usage_total.requests + excluded.requests,
     tokens = usage_total.tokens + excluded.tokens, cost = usage_total.cost + excluded.cost
 """
@@ -83,20 +71,19 @@ class UsageTables:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def insert(self, entries: Sequence[UsageEntry]) -> None:
-        """Insert entries and add them to the sums, in one transaction. Entries that were inserted before are ignored.
+    async def add(self, batch: str, sums: "BatchSums", now: float) -> None:
+        """Add a batch to the sums, in one transaction, unless it was added before.
 
-        The entries that this transaction inserts have its number as `batch`; only these are added. So the method may be
-        called again if it is not known whether the transaction succeeded. The entries of one call are selected by the
-        range of their ids: those of one process have a common prefix.
+        The same id must always mean the same entries. So the method may be called again if it is not known whether the
+        transaction succeeded: the id is inserted in the same transaction, and it is unique.
         """
-        if not entries:
-            return
-        batch = secrets.token_hex(8)
-        ordered = sorted(entries, key=lambda entry: entry.id)
-        rows = [_row(entry, batch) for entry in ordered]
-        chosen = (ordered[0].id, ordered[-1].id, batch)
-        await self._database.run([*_inserts(rows), (_COUNT, chosen), (_COUNT_TOTAL, chosen)])
+        try:
+            await self._database.run([(_ADD_BATCH, (batch, int(now))), *sums.statements()])
+        except DatabaseUnavailable:
+            raise
+        except StatementFailed:
+            if not await self._database.fetch(_HAS_BATCH, (batch,)):
+                raise
 
     async def totals(self, owners: Sequence[str], now: float) -> dict[str, dict[str, Amount]]:
         """Return what keys have used in the current month, by key and day."""
@@ -132,46 +119,61 @@ class UsageTables:
         ]
 
     async def prune(self, now: float, keep_days: int) -> None:
-        """Delete entries and sums that are too old."""
-        day = 24 * 3600
-        oldest = day_of(now - keep_days * day)
+        """Delete the ids of batches, and sums, that are too old."""
+        oldest = day_of(now - keep_days * DAY)
         await self._database.run(
             [
-                ("DELETE FROM usage_entry WHERE at < ?", (int(now - (ENTRY_DAYS + 1) * day),)),
+                ("DELETE FROM usage_batch WHERE at < ?", (int(now - (BATCH_DAYS + 1) * DAY),)),
                 ("DELETE FROM usage WHERE day < ?", (oldest,)),
                 ("DELETE FROM usage_total WHERE day < ?", (oldest,)),
             ]
         )
 
 
-def _inserts(rows: Sequence[tuple[Any, ...]]) -> Iterable[Statement]:
-    width = len(_ENTRY_COLUMNS.split(","))
-    one = f"({', '.join('?' * width)})"
-    begin = 0
-    for size in ROWS_PER_STATEMENT:
-        while len(rows) - begin >= size:
-            values = ", ".join([one] * size)
-            statement = f"INSERT INTO usage_entry ({_ENTRY_COLUMNS}) VALUES {values} ON CONFLICT (id) DO NOTHING"  # noqa: S608 - only constants
-            yield statement, [value for row in rows[begin : begin + size] for value in row]
-            begin += size
+class BatchSums:
+    """The sums of a batch of entries."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, int, str, str, str], list[int]] = {}
+        self.count = 0
+        """The number of entries."""
+
+    def add(self, entries: Iterable[UsageEntry]) -> None:
+        """Add entries."""
+        rows = self._rows
+        for entry in entries:
+            self.count += 1
+            place = (entry.owner, entry.at // DAY, entry.backend, entry.model, entry.client)
+            row = rows.get(place)
+            if row is None:
+                row = rows[place] = [0] * len(_SUMS.split(", "))
+            row[0] += 1
+            if entry.status != "ok":
+                row[1 if entry.status == "failed" else 2] += 1
+            row[3] += entry.input
+            row[4] += entry.output
+            row[5] += entry.cache_read
+            row[6] += entry.cache_write
+            row[7] += entry.reasoning
+            if entry.cost is None:
+                row[9] += 1
+            else:
+                row[8] += entry.cost
+            row[10] += entry.is_estimated
+
+    def statements(self) -> Iterable[Statement]:
+        """Yield the statements that add the sums to the tables, always in the same order to avoid deadlocks."""
+        totals: dict[tuple[str, str], list[int]] = {}
+        for (owner, number, *names), row in sorted(self._rows.items()):
+            day = day_of(number * DAY)
+            yield _ADD, (_text(owner), day, *map(_text, names), *row)
+            total = totals.setdefault((_text(owner), day), [0, 0, 0])
+            total[0] += row[0]
+            total[1] += sum(row[3:7])
+            total[2] += row[8]
+        for place, total in sorted(totals.items()):
+            yield _ADD_TOTAL, (*place, *total)
 
 
-def _row(entry: UsageEntry, batch: str) -> tuple[Any, ...]:
-    return (
-        entry.id,
-        batch,
-        entry.at,
-        entry.owner,
-        entry.backend,
-        entry.model,
-        entry.client,
-        day_of(entry.at),
-        entry.status,
-        entry.input,
-        entry.output,
-        entry.cache_read,
-        entry.cache_write,
-        entry.reasoning,
-        entry.cost,
-        int(entry.is_estimated),
-    )
+def _text(text: str) -> str:
+    return text.replace("\0", "")  # PostgreSQL cannot store it

@@ -20,6 +20,8 @@ MAX_NAMES = 1000
 MAX_SERIES = 500
 """Number of pairs of key and model with metrics of their own. All others are counted together."""
 MAX_MODEL = 200
+MAX_TOKENS = 1_000_000_000
+"""Maximum number of tokens of one kind in a request. Higher numbers are mistakes of an upstream."""
 MAX_CLIENT = 40
 OTHER = "other"
 NO_TOKENS = Usage()
@@ -30,7 +32,6 @@ _CLIENT = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 class UsageEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What one request to an upstream used."""
 
-    id: str
     at: int
     """When it ended, in seconds since 1970."""
     owner: str
@@ -62,7 +63,7 @@ Estimate = Callable[[], int]
 
 
 class Meter:
-    """Opens a charge for each request. `new_id` returns a unique id, `now` the Unix time."""
+    """Opens a charge for each request. `now` returns the Unix time."""
 
     def __init__(
         self,
@@ -71,13 +72,11 @@ class Meter:
         write: Write,
         *,
         now: Callable[[], float],
-        new_id: Callable[[], str],
     ) -> None:
         self.accounts = accounts
         self._prices = prices
         self._write = write
         self._now = now
-        self._new_id = new_id
         self._models = _Names(MAX_MODEL)
         self._known: BoundedCache[tuple[str, str], tuple[Price | None, str]] = BoundedCache(MAX_NAMES)
         """The price of a model and the name under which it is recorded, by backend and model."""
@@ -114,10 +113,11 @@ class Meter:
     def record(self, charge: "Charge", status: Status, usage: Usage, *, is_estimated: bool) -> None:
         """Write the entry of a request that has ended, and count it against the limits of its key."""
         price, now = charge.price, self._now()
+        if _is_odd(usage):
+            usage = _bounded(usage)
         is_unused = status != "ok" and usage == NO_TOKENS
         cost = 0 if is_unused else None if price is None else price.cost(usage)
         entry = UsageEntry(
-            self._new_id(),
             int(now),
             *charge.labels,
             status,
@@ -168,6 +168,18 @@ class Meter:
         yield from head("tieline_usage_unpriced_total", "counter", "Requests of unknown cost by key and model.")
         for labels, row in series:
             yield f"tieline_usage_unpriced_total{{{labels}}} {row[6]}"
+
+
+def _is_odd(usage: Usage) -> bool:
+    """Return whether the numbers that an upstream reported cannot be true, and might not fit into the database."""
+    numbers = (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning)
+    return min(numbers) < 0 or max(numbers) > MAX_TOKENS
+
+
+def _bounded(usage: Usage) -> Usage:
+    numbers = (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning)
+    kept = [min(max(0, number), MAX_TOKENS) for number in numbers]
+    return Usage(input=kept[0], output=kept[1], cache_read=kept[2], cache_write=kept[3], reasoning=kept[4])
 
 
 class Charge:

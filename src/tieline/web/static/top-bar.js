@@ -8,6 +8,7 @@ const PAGES = [
   ["chat", "/", "Chat"],
   ["traffic", "/traffic", "Traffic"],
   ["connect", "/connect", "Connect"],
+  ["usage", "/usage", "Usage"],
 ];
 const NOTICE_DELAY = 1500; // Shorter interruptions are not shown.
 const SVG = "http://www.w3.org/2000/svg";
@@ -53,8 +54,14 @@ class TopBar extends HTMLElement {
         icon("menu"),
       );
     const links = PAGES.map(([page, href, label]) =>
-      h("a", { href, "aria-current": page === current ? "page" : null }, label),
+      h("a", { href, "aria-current": page === current ? "page" : null, data: { page } }, label),
     );
+    const show = ({ key }) => {
+      // Only an administrator may change the set-up, and without keys no usage is recorded.
+      links.find(({ dataset }) => dataset.page === "connect").hidden = key?.is_admin === false;
+      links.find(({ dataset }) => dataset.page === "usage").hidden = current !== "usage" && !key?.has_usage;
+    };
+    show(live.state ?? {});
     this.append(
       h(
         "header",
@@ -73,7 +80,10 @@ class TopBar extends HTMLElement {
     document.addEventListener("toggled", (event) => this.#inbox.setAttribute("aria-expanded", String(event.detail)));
     live.on("inbox", (items) => this.#showCount(items.length));
     live.on("link", (link) => this.#showLink(link));
-    live.on("state", ({ tools }) => (this.#yolo.hidden = !tools.yolo));
+    live.on("state", (state) => {
+      this.#yolo.hidden = !state.tools.yolo;
+      show(state);
+    });
     this.#showCount(live.inbox.items.length);
   }
 

@@ -26,26 +26,11 @@ KEYS: tuple[Migration, ...] = (
     Migration(
         11,
         (
-            # One row for each request, so that an entry that is inserted again is not counted again. `batch` is the
-            # transaction that inserted it.
+            # The segments of spools that have been added to the sums, so that none is added twice.
             """
-            CREATE TABLE usage_entry (
+            CREATE TABLE usage_batch (
                 id {text} PRIMARY KEY,
-                batch {text} NOT NULL,
-                at {integer} NOT NULL,
-                owner {text} NOT NULL,
-                backend {text} NOT NULL,
-                model {text} NOT NULL,
-                client {text} NOT NULL,
-                day {text} NOT NULL,
-                status {text} NOT NULL,
-                input {integer} NOT NULL,
-                output {integer} NOT NULL,
-                cache_read {integer} NOT NULL,
-                cache_write {integer} NOT NULL,
-                reasoning {integer} NOT NULL,
-                cost {integer},
-                estimated {integer} NOT NULL
+                at {integer} NOT NULL
             )
             """,
             """
