@@ -31,7 +31,7 @@ __all__ = ["eager"]
 pytestmark = [TRANSPORTS, pytest.mark.usefixtures("eager")]
 
 TOOLS = [chat_tool(tool) for tool in WEATHER]
-CALL_ID = re.compile(r"call_[A-Za-z0-9]{22}")
+CALL_ID = re.compile(r"call_[A-Za-z0-9]{26}")
 
 
 @pytest.fixture

@@ -118,10 +118,11 @@ async def test_only_an_admin_key_may_manage_keys_or_change_the_set_up(tmp_path: 
 
 async def test_a_browser_needs_the_token_of_the_page_to_manage_keys(tmp_path: Path) -> None:
     async with stand(tmp_path) as here:
-        origin = {"origin": str(here.http.base_url).rstrip("/")}
-        refused = await here.http.post("/api/keys", json={"name": "alice"}, headers=origin)
+        given = (await here.http.post("/api/login", json={"key": OWN})).json()["pass"]
+        page = {"origin": str(here.http.base_url).rstrip("/"), "x-api-key": "", "x-tieline-pass": given}
+        refused = await here.http.post("/api/keys", json={"name": "alice"}, headers=page)
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, "bad_token")
-        headers = await here.token(origin)
+        headers = await here.token(page)
         assert (await here.http.post("/api/keys", json={"name": "alice"}, headers=headers)).status_code == 200
 
 
