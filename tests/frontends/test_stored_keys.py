@@ -322,3 +322,26 @@ async def test_a_configured_key_may_see_its_own_part_of_the_page_if_it_is_allowe
         assert (await here.http.get("/api/inbox", headers=bob)).status_code == 200
         await here.chat({})
         assert (await here.http.get("/api/traffic", headers=bob)).json() == {"legs": []}
+
+
+async def test_only_an_admin_key_may_frame_the_page_manage_workspaces_or_stop_the_gateway(tmp_path: Path) -> None:
+    async with stand(tmp_path) as here:
+        alice, admin = await here.key("alice", page=True, tools=True), await here.key("root", admin=True)
+        framed = {"ancestors": ["vscode-webview://one"]}
+        requests = [
+            ("POST", "/api/embed", framed),
+            ("GET", "/api/workspaces", None),
+            ("POST", "/api/workspaces", {"path": str(tmp_path)}),
+            ("PATCH", "/api/workspaces", {"autonomy": "all"}),
+            ("DELETE", "/api/workspaces/any", None),
+            ("POST", "/api/stop", None),
+        ]
+        for method, path, body in requests:
+            refused = await here.http.request(method, path, json=body, headers=alice)
+            assert (path, refused.status_code) == (path, 403)
+        path = (await here.http.post("/api/embed", json=framed, headers=admin)).json()["path"]
+        given = (await here.http.get(path)).text.partition('data-pass="')[2].partition('"')[0]
+        page = {"x-api-key": "", "x-tieline-pass": given}
+        assert (await here.http.get("/api/keys", headers=page)).status_code == 200
+        await here.http.post("/api/keys/root/revoke")
+        assert (await here.http.get("/api/keys", headers=page)).status_code == 401, "the pass ends with its key"
