@@ -14,6 +14,7 @@ from tests.catalogue.serving import listening
 from tests.each import each
 from tieline.app.build.application import App, build
 from tieline.app.config import Config, KeySettings, PriceSettings, ToolSettings, UpstreamSettings
+from tieline.model.inbox import Approval, ApprovalAnswer, Origin
 from tieline.sim.model import Answer, ModelServer
 
 OWN = "own-key-of-the-gateway"
@@ -293,6 +294,25 @@ async def test_two_keys_never_see_each_others_stored_responses_even_after_a_rota
         ):
             assert refused.status_code in (400, 404), refused.text
         assert (await here.http.get(path, headers=rotated)).status_code == 200
+
+
+async def test_two_keys_never_see_or_answer_each_others_inbox_items(tmp_path: Path) -> None:
+    async with stand(tmp_path) as here:
+        alice, bob = [await here.token(await here.key(name)) for name in ("alice", "bob")]
+        inbox = here.app.gateway.inbox
+        origin = Origin(model="m", frontend="chat", client="tests", owner="alice")
+        asked = here.app.tasks.start(inbox.ask(origin, Approval(title="run it", command="true")), "ask of a test")
+        async with asyncio.timeout(10):
+            while not (items := (await here.http.get("/api/inbox", headers=alice)).json()["items"]):
+                pass
+        assert (await here.http.get("/api/inbox", headers=bob)).json()["items"] == []
+        assert (await here.http.get("/api/state", headers=bob)).json()["inbox"]["items"] == []
+        path, allow = f"/api/inbox/{items[0]['id']}", {"type": "permitted", "option": "allow"}
+        assert (await here.http.post(path, json=allow, headers=bob)).status_code == 404
+        always = await here.http.post(path, json={**allow, "option": "always"}, headers=alice)
+        assert (always.status_code, "Only an admin key" in always.text) == (403, True)
+        assert (await here.http.post(path, json=allow, headers=alice)).status_code == 200
+        assert await asked == ApprovalAnswer(option="allow")
 
 
 async def test_two_keys_see_only_their_own_usage(tmp_path: Path) -> None:

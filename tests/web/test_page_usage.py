@@ -1,0 +1,96 @@
+"""The Usage page: keys are created and revoked there, and every key sees its own usage."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+from playwright.async_api import Browser, expect
+
+from tests.web.browser import IN_CHROMIUM, Server, Window, profile
+from tests.web.test_page_access import nameless
+
+pytestmark = IN_CHROMIUM
+
+OWN = "the-key-of-this-gateway"
+CHAT = {"model": "demo/scripted", "messages": [{"role": "user", "content": "Hello"}]}
+
+
+def first_line(path: Path) -> str:
+    return path.read_text().splitlines()[0]
+
+
+@asynccontextmanager
+async def gateway(home: Path) -> AsyncIterator[Server]:
+    server = Server(home, env={"TIELINE_KEY": OWN})
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
+async def unlocked(browser: Browser, server: Server, key: str, path: str) -> AsyncIterator[Window]:
+    """Open a page and enter a key, in a browser profile of its own."""
+    async with profile(browser, server.url, viewport={"width": 1200, "height": 900}) as windows:
+        window = Window(await windows.context.new_page(), server.url)
+        windows.opened.append(window)
+        await window.page.goto(server.url + path)
+        await window.part("key").fill(key)
+        await window.part("unlock").click()
+        await expect(window.page.locator("body")).not_to_contain_class("is-loading")
+        yield window
+
+
+async def test_keys_are_created_shown_once_and_revoked_and_each_sees_its_own_usage(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with gateway(tmp_path) as server:
+        async with unlocked(browser, server, OWN, "/usage") as window:
+            await expect(window.part("no-usage")).to_be_visible()
+            await window.part("key-name").fill("not valid")
+            await window.part("create-key").press("Enter")
+            await expect(window.page.locator(".field-problem:visible")).to_contain_text("expected 1 to 64 letters")
+            await window.part("key-name").fill("alice")
+            await window.part("key-models").fill("demo/*, anthropic/*")
+            await window.part("tokens_per_day").fill("100000")
+            await window.part("create-key").click()
+            key = await window.part("key-value").inner_text()
+            await expect(window.part("key-row")).to_contain_text(
+                "models demo/*, anthropic/*, page, 100000 tokens per day"
+            )
+            async with httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
+                for given in (key, key, OWN):
+                    response = await http.post("/v1/chat/completions", json=CHAT, headers={"x-api-key": given})
+                    assert response.status_code == 200, response.text
+            await window.open("/usage")
+            await expect(window.part("usage-row")).to_have_count(2)
+            await expect(window.part("usage-row").filter(has_text="alice")).to_contain_text("$0.00")
+            await expect(window.part("usage-row").filter(has_text="(own key)")).to_be_visible()
+            await expect(window.part("usage-chart").locator("rect")).to_have_count(1)
+            await window.part("usage-sums-by").select_option("model")
+            await expect(window.part("usage-row")).to_have_count(1)
+            await expect(window.part("usage-row")).to_contain_text("demo/scripted")
+            async with window.page.expect_download() as started:
+                await window.part("csv").click()
+            assert first_line(Path(await (await started.value).path())).startswith("day,model,requests,")
+            assert await nameless(window) == []
+            assert await window.width_beyond() == 0
+        async with unlocked(browser, server, key, "/") as theirs:
+            await expect(theirs.page.locator('nav a[data-page="connect"]')).to_be_hidden()
+            await theirs.page.locator('nav a[data-page="usage"]').click()
+            await expect(theirs.page.locator("body")).not_to_contain_class("is-loading")
+            await expect(theirs.part("usage-row")).to_have_count(1)
+            await expect(theirs.part("usage-row")).to_contain_text("alice")
+            await expect(theirs.part("keys")).to_be_hidden()
+        async with unlocked(browser, server, OWN, "/usage") as window:
+            assert json.dumps(key) not in await window.page.content()
+            await window.part("revoke").focus()
+            await window.page.keyboard.press("Enter")
+            await window.part("confirm").press("Enter")
+            await expect(window.part("key-row")).to_contain_text("(revoked)")
+        async with httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
+            response = await http.post("/v1/chat/completions", json=CHAT, headers={"x-api-key": key})
+            assert response.status_code == 401
