@@ -141,6 +141,27 @@ async def test_a_running_message_is_stopped_and_others_fail_at_once_during_an_ou
         assert await person.shown(first, idle) == ["Go", "answer 1"]
 
 
+async def test_a_replica_that_was_taken_for_dead_does_not_undo_what_others_have_changed(postgres_url: str) -> None:
+    async with paged_cluster(postgres_url) as (stand, scripts):
+        first, second = stand.replicas
+        person = Person(stand)
+        session = await person.begin(first)
+        state = await person.get(second, "/api/state")
+        async with person.stream(second, state["seq"]) as stream:
+            goon = await waiting(person, first, session, scripts[first.tag])
+            heart = first.cluster.membership._heart
+            assert heart is not None
+            heart.cancel()
+            await stream.until(lambda event: event["type"] == "session" and not event["summary"]["running"])
+            stopped = await stream.until(lambda event: event["type"] == "turn")
+            assert stopped["turn"]["ending"]["reason"] == "cancelled"
+        await person.say(second, session, "More")
+        goon.set()
+        assert first.app.page is not None
+        await first.app.page.sessions.aclose()
+        assert await person.shown(second, session) == ["Go", "Half", "More", "answer 1"]
+
+
 async def test_a_session_with_an_agent_continues_on_the_replica_that_has_the_workspace(
     postgres_url: str, tmp_path: Path
 ) -> None:

@@ -1,7 +1,7 @@
 """What waits for a person: shown, answered once, and never for ever."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine, Sequence
 from itertools import count
 from typing import Any, TypeVar
 
@@ -521,3 +521,66 @@ async def test_the_items_of_a_scope_can_be_withdrawn_even_while_their_leg_ends(s
     with pytest.raises(asyncio.CancelledError):
         await leaving
     theirs.cancel()
+
+
+# ── Other replicas ───────────────────────────────────────────────────────────────────────────────
+
+
+class OtherInboxes:
+    """The inboxes of other replicas, as a test sets them, and what this replica has published last."""
+
+    source = "here"
+
+    def __init__(self) -> None:
+        self.items: Sequence[PendingItem] = ()
+        self.watchers: Collection[Scope] = ()
+        self.published: tuple[list[str], set[Scope]] = ([], set())
+
+    def publish(self, items: Sequence[PendingItem], watchers: Collection[Scope]) -> None:
+        self.published = ([item.id for item in items], set(watchers))
+
+
+async def test_items_and_watchers_are_published_to_other_replicas() -> None:
+    stand, others = Stand(), OtherInboxes()
+    async with stand.inbox.watched(Scope("ann")):
+        asking = await stand.begin(stand.human.permit(PERMISSION))
+        stand.inbox.share(others)
+        assert others.published == (["ask_1"], {Scope("ann")})
+    assert others.published == (["ask_1"], set())
+    stand.inbox.decide("ask_1", ApprovalAnswer(option="allow"))
+    assert others.published == ([], set())
+    assert (await asking).option == "allow"
+
+
+async def test_items_of_other_replicas_are_listed_in_order_but_answered_there() -> None:
+    stand, others = Stand(), OtherInboxes()
+    stand.inbox.share(others)
+    asking = await stand.begin(stand.human.permit(PERMISSION))
+    others.items = [
+        PendingItem(id=name, origin=Origin(owner="ann"), content=PLAN, since=since)
+        for name, since in (("early", 999.0), ("late", 1001.0))
+    ]
+    version = stand.inbox.version
+    stand.inbox.others_changed()
+    assert stand.inbox.version > version
+    assert [item.id for item in stand.inbox.items_in(EVERYTHING)] == ["early", "ask_1", "late"]
+    assert [item.id for item in stand.inbox.items_in(Scope("ann"))] == ["early", "late"]
+    assert [item.id for item in stand.inbox.items] == ["ask_1"]
+    with pytest.raises(GatewayError, match="No item `early` is waiting"):
+        stand.inbox.decide("early", ReviewAnswer(approved=True))
+    stand.inbox.decide("ask_1", ApprovalAnswer(option="allow"))
+    assert (await asking).option == "allow"
+
+
+async def test_a_watcher_of_another_replica_stops_the_timeout() -> None:
+    stand, others = Stand(timeout=0.05), OtherInboxes()
+    stand.inbox.share(others)
+    others.watchers = [Scope("")]
+    stand.inbox.others_changed()
+    assert stand.human.is_present
+    asking = await stand.begin(stand.human.permit(PERMISSION))
+    assert [item.until for item in stand.inbox.items] == [None]
+    others.watchers = [Scope("ann")]
+    stand.inbox.others_changed()
+    assert not stand.human.is_present
+    assert (await asking).reason.startswith("Nobody answered within 0.05")

@@ -439,3 +439,31 @@ async def test_a_silent_stream_says_that_it_is_there(tmp_path: Path) -> None:
         async with asyncio.timeout(PATIENCE):
             while raw.count(b": nothing new\n\n") < 2:
                 raw += await anext(pieces)
+
+
+def test_messages_of_a_log_keep_their_numbers_and_others_have_none() -> None:
+    ring = MessageRing(0, is_logged=True)
+    ring.restart(6)
+    ring.put_logged(7, b'{"n":7}', None)
+    ring.put({"type": "leg"})
+    ring.put_logged(9, b'{"n":9}', Place("ann", ""))
+    ring.put_unlogged(b'{"n":0}', None)
+    whole = [b'id: 7\ndata: {"n":7}', b'data: {"type":"leg"}', b'id: 9\ndata: {"n":9}', b'data: {"n":0}', b""]
+    assert ring.after(ring.position(6)).data.split(b"\n\n") == whole
+    assert ring.after(ring.position(7)).data.split(b"\n\n") == whole[1:]
+    assert ring.after(ring.position(8)).data.split(b"\n\n") == whole[2:], "a number that was never used"
+    assert ring.after(ring.position(9)).data.split(b"\n\n") == whole[3:]
+    assert ring.after(ring.position(7), Scope("bob")).data.split(b"\n\n") == [whole[1], whole[3], b""]
+    for unknown in (5, 10):
+        assert ring.after(ring.position(unknown)).data == b'id: 9\ndata: {"type":"reset"}\n\n'
+
+
+def test_a_number_of_a_log_is_too_old_when_a_later_message_has_been_dropped() -> None:
+    ring = MessageRing(0, most_messages=2, is_logged=True)
+    for number in (10, 20, 30, 40):
+        ring.put_logged(number, b"{}", None)
+    assert ring.after(ring.position(20)).data == b"id: 30\ndata: {}\n\nid: 40\ndata: {}\n\n"
+    assert b"reset" in ring.after(ring.position(19)).data
+    ring.restart(60)
+    assert b"reset" in ring.after(ring.position(40)).data
+    assert ring.after(ring.position(60)).data == b""

@@ -19,6 +19,8 @@ log = logging.getLogger("tieline")
 
 MAX_UNWRITTEN = 64 * 1024 * 1024
 """Maximum size, in bytes, of the documents that wait to be written. The oldest are dropped first."""
+REMOVE_LIMIT = 5.0
+"""Seconds to wait until a document has been removed from the database."""
 RETRY = 1.0
 """Seconds between two attempts to write while the database cannot be reached."""
 SWEEP_INTERVAL = 60.0
@@ -124,9 +126,12 @@ class SharedArchive:
         found = await self.get(owner, document_id)
         key = _Key(owner, document_id)
         self._recent.pop(key)
-        if found is not None:
-            self._change(key, None)
-        return found is not None
+        if found is None:
+            return False
+        self._change(key, None)
+        if self._writer is not None:  # no replica may return the document after the client learns that it is gone
+            await asyncio.wait([self._writer], timeout=REMOVE_LIMIT)
+        return True
 
     async def aclose(self) -> None:
         """Write what has not been written, if the database can be reached."""
