@@ -164,7 +164,7 @@ async def test_rows_of_a_replica_that_died_are_ignored_and_later_removed(
     dying.publish([PendingItem(id="Died1", origin=Origin(), content=LS, since=1.0)], [EVERYTHING])
     async with asyncio.timeout(PATIENCE):
         await changed.wait()
-        assert ([item.id for item in living.items], set(living.watchers)) == (["Died1"], {EVERYTHING})
+        await until(lambda: ([item.id for item in living.items], set(living.watchers)) == (["Died1"], {EVERYTHING}))
         changed.clear()
         clock = count(0.0, REMOVE_AFTER / 10).__next__
         await tasks.aclose()  # both stop without withdrawing anything
