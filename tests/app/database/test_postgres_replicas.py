@@ -100,28 +100,6 @@ async def test_the_traffic_view_shows_the_requests_of_all_replicas(
         postgres_server.start()
 
 
-async def test_every_replica_lists_the_sessions_of_all_even_after_an_outage(
-    replicas: tuple[PageStand, PageStand], postgres_server: PostgresServer
-) -> None:
-    one, two = replicas
-    assert (await two.state())["sessions"] == []
-    session = await one.begin()
-
-    async def is_listed() -> bool:
-        return [known["id"] for known in (await two.state())["sessions"]] == [session]
-
-    await soon(is_listed)
-    postgres_server.stop()
-    another = await one.begin()
-    assert [known["id"] for known in (await two.state())["sessions"]] == [session]
-    postgres_server.start()
-
-    async def are_listed() -> bool:
-        return {known["id"] for known in (await two.state())["sessions"]} == {session, another}
-
-    await soon(are_listed)
-
-
 async def test_sessions_survive_their_replica(tmp_path: Path, postgres_url: str) -> None:
     config, env = Config(store=StoreSettings(url_env="STORE_URL")), {"STORE_URL": postgres_url}
     async with serving(tmp_path / "one", config, env) as one:
