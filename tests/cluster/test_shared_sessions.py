@@ -134,11 +134,16 @@ async def test_a_running_message_is_stopped_and_others_fail_at_once_during_an_ou
             assert "database" in failed["error"]["message"]
             assert set(await person.summaries(second)) == {session, idle}
             await person.post(first, f"/api/sessions/{session}/stop")
+            created = await person.begin(first)
+            assert set(await person.summaries(first)) == {session, idle, created}
         finally:
             postgres_server.start()
         await until(lambda: second.app.storage.is_available and first.app.storage.is_available)
         await person.say(second, idle, "Go")
         assert await person.shown(first, idle) == ["Go", "answer 1"]
+        assert await person.shown(second, session) == ["Go", "Half"]
+        await person.say(second, created, "Go")
+        assert set(await person.summaries(second)) == {session, idle, created}
 
 
 async def test_a_replica_that_was_taken_for_dead_does_not_undo_what_others_have_changed(postgres_url: str) -> None:
