@@ -584,3 +584,13 @@ async def test_a_watcher_of_another_replica_stops_the_timeout() -> None:
     stand.inbox.others_changed()
     assert not stand.human.is_present
     assert (await asking).reason.startswith("Nobody answered within 0.05")
+
+
+async def test_withdrawing_items_leaves_those_of_other_replicas_to_them() -> None:
+    stand, others = Stand(), OtherInboxes()
+    stand.inbox.share(others)
+    others.items = [PendingItem(id="early", origin=Origin(), content=PLAN, since=999.0)]
+    asking = await stand.begin(stand.human.permit(PERMISSION))
+    stand.inbox.withdraw(EVERYTHING, "It is gone.")
+    assert (await asking).reason == "It is gone."
+    assert [item.id for item in stand.inbox.items_in(EVERYTHING)] == ["early"]

@@ -211,8 +211,10 @@ class Inbox:
         self._remove(item_id)
 
     def withdraw(self, scope: Scope, reason: str) -> None:
-        """Reject all items of a scope, for this reason."""
-        for item in self.items_in(scope):
+        """Reject all items of a scope, for this reason. Those of other replicas are left to them."""
+        for item in self.items:
+            if not _is_in(item.origin, scope):
+                continue
             if not self._answers[item.id].done():
                 self._answers[item.id].set_result((default_answer(item.content, reason), "gateway"))
             self._remove(item.id)
