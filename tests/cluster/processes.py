@@ -256,6 +256,10 @@ class Turn:
         self._messages.append(message)
         return str(message["tool_calls"][0]["id"])
 
+    def copy(self, other: "Turn") -> None:
+        """Take over the history of another conversation."""
+        self._messages = list(other._messages)
+
     async def finish(self, origin: Origin) -> None:
         """Send the result, and check the answer."""
         call_id = self._messages[-1]["tool_calls"][0]["id"]

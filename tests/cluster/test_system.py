@@ -135,3 +135,11 @@ async def test_two_keys_do_not_see_each_other(postgres_url: str, tmp_path: Path)
             again = {**body, "previous_response_id": path.rpartition("/")[2]}
             assert (await cluster.post(replica.origin, "/v1/responses", again, "key-of-ann"))[0] == 200
             assert (await cluster.post(replica.origin, "/v1/responses", again, "key-of-ben"))[0] == 400
+        mine, theirs = Turn(cluster, 1, "key-of-ann"), Turn(cluster, 1, "key-of-ben")
+        await mine.start(cluster.replicas[0].origin)
+        theirs.copy(mine)
+        runs = cluster.sim.runs
+        await theirs.finish(cluster.replicas[1].origin)
+        assert cluster.sim.runs == runs + 1, "a key resumed the run of another"
+        await mine.finish(cluster.replicas[2].origin)
+        assert cluster.sim.runs == runs + 1, "the run of the key was lost"
