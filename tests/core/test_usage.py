@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.each import each
-from tieline.app.build.prices import CHECKED, LIST_PRICES, price_table
+from tieline.app.build.prices import AS_OF, LIST_PRICES, price_table
 from tieline.app.config import PriceSettings
 from tieline.core.usage.accounts import Accounts, TokenBucket
 from tieline.core.usage.limits import NANO, Amount, KeyLimits, money
@@ -86,7 +86,7 @@ def test_a_price_comes_from_the_configuration_or_the_list_and_is_otherwise_unkno
 
 
 def test_list_prices_have_a_date_and_no_entry_that_an_earlier_one_hides() -> None:
-    datetime.strptime(CHECKED, "%Y-%m-%d").replace(tzinfo=UTC)
+    datetime.strptime(AS_OF, "%Y-%m").replace(tzinfo=UTC)
     table = price_table({}, ["up"])
     for pattern, price in LIST_PRICES.items():
         if not set("*?[") & set(pattern):

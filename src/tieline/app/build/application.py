@@ -222,6 +222,8 @@ def build(
         if config.cluster.listen is not None
         else None
     )
+    if usage is not None and cluster is not None:
+        usage.meter.accounts.replicas = cluster.alive
     replicas = None if cluster is None else cluster.replicas
     page_token = PageToken(secrets.token_urlsafe(24) if cluster is None else cluster.page_token)
     context = PageContext(

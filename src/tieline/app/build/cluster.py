@@ -40,6 +40,8 @@ class ClusterParts(NamedTuple):
     """The claims on the sessions of the web page."""
     stream_log: DatabaseStreamLog
     """The log of the messages of the page's event stream."""
+    alive: Callable[[], int]
+    """Returns the number of replicas that are alive, including this one."""
     complete: Callable[[HttpApp], Cluster]
 
 
@@ -108,6 +110,7 @@ def build_cluster(
         shared.derive("page token"),
         DatabaseClaims(database, tag, tasks, is_alive=is_alive, interval=settings.heartbeat_seconds),
         DatabaseStreamLog(database, tasks, interval=settings.heartbeat_seconds),
+        lambda: 1 + len(membership.alive()),
         complete,
     )
 

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from tieline.app.config import PriceSettings
 from tieline.core.usage.prices import Price, PriceTable, per_million
 
-CHECKED = "2026-11-17"
-"""The date on which the entries were last compared with public sources."""
+AS_OF = "2025-11"
+"""The month to which the entries refer. Later changes of prices are missing."""
 FREE = ("demo",)
 """Backends whose models cost nothing."""
 
