@@ -22,11 +22,17 @@ SYSTEM = (
     "tests/app/doctor/test_clients.py",
     "tests/catalogue/test_coding_agents.py",  # agents as programs: each takes a second to start
     "tests/backends/test_acp_bridge.py",
+    "tests/backends/test_acp_faults.py",
     "tests/backends/test_acp_processes.py",
+    "tests/backends/test_acp_questions.py",
+    "tests/backends/test_acp_sessions.py",
     "tests/backends/test_acp_workplaces.py",
     "tests/e2e/test_acp_*.py",
     "tests/e2e/test_agents_end.py",
     "tests/e2e/test_service.py",  # one command after another
+    "tests/e2e/test_other_systems.py",
+    "tests/e2e/test_trust.py",
+    "tests/e2e/test_tunnel.py",
     "tests/e2e/test_install.py",  # installs the wheel into a new environment
     "tests/e2e/test_chat_terminal.py",  # a program and a terminal for each test
     "tests/e2e/test_codex*.py",  # Codex as a program, if it is installed
