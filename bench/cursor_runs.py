@@ -6,8 +6,8 @@ from typing import Any
 
 from agent_request import chat_request
 from peers import CHAT_TO_ANTHROPIC
-from procs import BenchError, Load, fetch, has_all_text, run_load
-from scenarios import Bench, Row, Server, closed_loop, progress, small_request
+from procs import Load, fetch, has_all_text, run_load
+from scenarios import Bench, Row, Server, closed_loop, progress, small_request, start_paused
 
 PARKED = 1000
 PARKED_AGENTS = 200
@@ -31,7 +31,7 @@ TOOL = {
 
 def measure_cursor_runs(bench: Bench, unavailable: dict[str, str]) -> list[Row]:
     """Measure all scenarios with Cursor runs, and return their rows. Transports that do not work are left out."""
-    _start(bench, unavailable)
+    start_paused(bench.cursor_runs, "runs over {}", unavailable)
     rows: list[Row] = []
     if bench.cursor_runs:
         progress("measuring: Cursor runs")
@@ -90,19 +90,6 @@ def parked_agents(bench: Bench) -> Row:
         request["tools"] = [TOOL, *request["tools"]]
         row.add(server.peer.name, _park(row, server, request, PARKED_AGENTS))
     return row
-
-
-def _start(bench: Bench, unavailable: dict[str, str]) -> None:
-    """Start the servers for Cursor runs and pause them. Remove those that do not start."""
-    for server in list(bench.cursor_runs):
-        progress(f"starting Tieline for runs over {server.peer.title}")
-        try:
-            server.start()
-            server.process.pause()
-        except BenchError as error:
-            server.process.stop()
-            bench.cursor_runs.remove(server)
-            unavailable[server.peer.name] = f"did not start: {error}"
 
 
 def _body(server: Server) -> bytes:

@@ -178,6 +178,24 @@ class Tieline(Peer):
         return text
 
 
+class KeyedTieline(Tieline):
+    """Tieline with a named key that has limits, and with recorded usage."""
+
+    name = "tieline-keys"
+    title = "keys, limits and usage"
+
+    def launch(self) -> Launch:
+        launch = super().launch()
+        shutil.rmtree(BUILD / "state", ignore_errors=True)
+        return Launch(
+            launch.command, {**launch.env, "TIELINE_KEY": f"own-{KEY}", "XDG_STATE_HOME": str(BUILD / "state")}
+        )
+
+    def backends(self) -> str:
+        limits = "requests_per_minute = 1_000_000\ntokens_per_day = 1_000_000_000\ncost_per_month = 1_000_000\n"
+        return super().backends() + f'\n[keys.bench]\nkey_env = "TIELINE_BENCH_KEY"\n{limits}'
+
+
 class CursorRuns(Tieline):
     """Tieline with the fake upstream in the role of Cursor's service, over one of the two transports."""
 
@@ -371,5 +389,6 @@ class TensorZero(Peer):
 
 
 PEERS: tuple[Peer, ...] = (Tieline(), Nginx(), TensorZero(), LiteLLM(), Portkey())
+KEYED: tuple[Peer, ...] = (KeyedTieline(),)
 CURSOR_RUNS: tuple[Peer, ...] = (CursorRuns("http1", "HTTP/1.1"), CursorRuns("http2", "HTTP/2"))
 """Tieline with Cursor's service as its upstream. These are compared only with the first of PEERS."""

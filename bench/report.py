@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from acp_runs import AGENT_RUNS
-from peers import CURSOR_RUNS
+from peers import CURSOR_RUNS, KEYED
 from scenarios import Row
 
 SUBJECT = "tieline"
@@ -78,6 +78,8 @@ CURSOR_GOALS: tuple[Goal, ...] = (
     *_for_each_transport("parked beats", 95.0, at_least=True),
     *_for_each_transport("parked first byte", 2.0),
 )
+
+KEY_GOALS: tuple[Goal, ...] = (Goal("keyed stream", SUBJECT, True, 0.9, KEYED[0].name),)
 
 AGENT_GOALS: tuple[Goal, ...] = (
     Goal("acp added", None, False, 5.0, AGENT_RUNS.name),
@@ -170,6 +172,11 @@ def _lead(row: Row, name: str) -> str:
 def cursor_goals(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
     """Return a table with the goals for Cursor runs and the measured values."""
     return _goals("Cursor runs", CURSOR_GOALS, rows, titles)
+
+
+def key_goals(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
+    """Return a table with the goals for requests with keys and the measured values."""
+    return _goals("requests with keys", KEY_GOALS, rows, titles)
 
 
 def agent_goals(rows: Sequence[Row], titles: Mapping[str, str]) -> str:

@@ -17,7 +17,8 @@ import acp_runs
 import report
 from conversations import CONVERSATIONS
 from cursor_runs import measure_cursor_runs
-from peers import CURSOR_RUNS, PEERS, Peer, Upstream
+from keyed_requests import measure_keyed_requests
+from peers import CURSOR_RUNS, KEYED, PEERS, Peer, Upstream
 from procs import BUILD, LOAD_CORE, PACE_MS, SERVER_CORE, BenchError, Process, check_machine, compile_c, free_ports
 from response_turns import RESPONSE_TURNS
 from scenarios import FULL_SCENARIOS, SCENARIOS, Bench, Plan, Row, Server, harness_limit, progress, start_and_idle
@@ -134,9 +135,11 @@ def run(args: argparse.Namespace) -> int:
         servers = make_servers([peer for peer in peers if peer.name in versions], upstream, stack)
         has_subject = report.SUBJECT in versions
         cursor_runs = make_servers(CURSOR_RUNS if has_subject and is_full else (), upstream, stack)
+        keyed = make_servers(KEYED if has_subject else (), upstream, stack)
         bench = Bench(plan, upstream, servers, cursor_runs)
         limits = harness_limit(bench)
         rows = measure(bench, unavailable)
+        key_rows = measure_keyed_requests(bench, keyed, unavailable)
         cursor_rows = measure_cursor_runs(bench, unavailable)
         agent_rows = acp_runs.measure_agent_runs(plan, unavailable) if has_subject and is_full else []
     took = time.monotonic() - began
@@ -146,8 +149,8 @@ def run(args: argparse.Namespace) -> int:
     print(f"{named or 'no servers'}; Python {platform.python_version()}; {processor()}, every server on one core.")
     print(f"Median of {plan.rounds} interleaved round(s), {took:.0f} s in all. Upstream and load generator alone:")
     print(f"{limits['stream']:,.0f} streams/s, {limits['plain']:,.0f} answers/s without streaming.\n")
-    show(rows, cursor_rows, agent_rows, peers, unavailable, load_average)
-    every_row = [*rows, *cursor_rows, *agent_rows]
+    show(rows, key_rows, cursor_rows, agent_rows, peers, unavailable, load_average)
+    every_row = [*rows, *key_rows, *cursor_rows, *agent_rows]
     record = {
         "date": time.strftime("%Y-%m-%dT%H:%M:%S"),
         "processor": processor(),
@@ -161,12 +164,13 @@ def run(args: argparse.Namespace) -> int:
         "rows": [asdict(row) for row in every_row],
     }
     (BUILD / "last.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    ours = (report.SUBJECT, acp_runs.AGENT_RUNS.name, *(peer.name for peer in CURSOR_RUNS))
+    ours = (report.SUBJECT, acp_runs.AGENT_RUNS.name, *(peer.name for peer in (*CURSOR_RUNS, *KEYED)))
     return 1 if any(row.errors.get(name) for row in every_row for name in ours) else 0
 
 
 def show(
     rows: list[Row],
+    key_rows: list[Row],
     cursor_rows: list[Row],
     agent_rows: list[Row],
     peers: list[Peer],
@@ -181,6 +185,13 @@ def show(
     print("Floors: nginx's CPU time per request divided by Tieline's, or an absolute value.\n")
     print(report.floors(rows, {name: title for name, title in titles.items() if name not in unavailable}))
     notes = report.remarks(rows, titles | runs | acp_runs.TITLES, unavailable)
+    if key_rows:
+        key_titles = {report.SUBJECT: "no keys", **{peer.name: peer.title for peer in KEYED}}
+        print("\nThe same gateway without keys, and with a key that has limits and whose usage is recorded.\n")
+        print(report.figures(key_rows, key_titles, unavailable))
+        print()
+        print(report.key_goals(key_rows, key_titles))
+        notes += report.remarks(key_rows, key_titles, {})
     if cursor_rows:
         run_titles = {report.SUBJECT: "Anthropic path", **runs}
         print("\nChat Completions in, a Cursor run behind it; the same gateway, the same text.\n")

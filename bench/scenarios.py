@@ -134,6 +134,19 @@ def progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def start_paused(servers: list[Server], purpose: str, unavailable: dict[str, str]) -> None:
+    """Start servers and pause them. Remove those that do not start. `purpose` contains `{}` for the server's title."""
+    for server in list(servers):
+        progress(f"starting Tieline for {purpose.format(server.peer.title)}")
+        try:
+            server.start()
+            server.process.pause()
+        except BenchError as error:
+            server.process.stop()
+            servers.remove(server)
+            unavailable[server.peer.name] = f"did not start: {error}"
+
+
 def encode(request: object) -> bytes:
     """Return a request as compact JSON, as clients send it."""
     return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode()
