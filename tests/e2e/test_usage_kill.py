@@ -7,7 +7,7 @@ import random
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 
 import httpx2
@@ -19,6 +19,8 @@ from tests.postgres import PostgresServer
 OWN = "own-key-of-the-gateway"
 CLIENTS = 6
 ROUNDS = 3
+MOST = 900
+"""Maximum number of requests to one gateway, which distinguishes up to a thousand models."""
 
 
 class Load:
@@ -31,9 +33,9 @@ class Load:
         self.sent: set[str] = set()
         self._numbers: Iterator[int] = count()
 
-    async def client(self, http: httpx2.AsyncClient) -> None:
-        while True:
-            model = f"r{next(self._numbers)}"
+    async def client(self, http: httpx2.AsyncClient, numbers: Iterator[int]) -> None:
+        for number in numbers:
+            model = f"r{number}"
             self.sent.add(model)
             body = {
                 "model": f"demo/{model}",
@@ -53,7 +55,8 @@ class Load:
     async def run(self, port: int, seconds: float) -> None:
         headers = {"x-api-key": self.key}
         async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60) as http:
-            clients = [asyncio.create_task(self.client(http)) for _ in range(CLIENTS)]
+            numbers = islice(self._numbers, MOST)
+            clients = [asyncio.create_task(self.client(http, numbers)) for _ in range(CLIENTS)]
             await asyncio.wait(clients, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
             for client in clients:
                 if client.done():

@@ -1,6 +1,6 @@
 // <tl-usage>: what was used in a range of days: a bar for each day, and a table of sums.
 
-import { get, passHeaders } from "./api.js";
+import { get, accessHeaders } from "./api.js";
 import { h, setText } from "./dom.js";
 import { formatCount } from "./format.js";
 import { attempt } from "./notices.js";
@@ -163,7 +163,7 @@ class UsageView extends HTMLElement {
     const group = this.#group.input.value;
     const by = group === "day" ? "by=day" : `by=day&by=${group}`;
     await attempt(async () => {
-      const response = await fetch(`/api/usage?${by}&${this.#query}&format=csv`, { headers: passHeaders() });
+      const response = await fetch(`/api/usage?${by}&${this.#query}&format=csv`, { headers: accessHeaders() });
       if (!response.ok) throw new Error("The file could not be created.");
       const url = URL.createObjectURL(await response.blob());
       h("a", { href: url, download: "usage.csv" }).click();
