@@ -19,6 +19,10 @@ from tests.postgres import PostgresServer
 OWN = "own-key-of-the-gateway"
 CLIENTS = 6
 ROUNDS = 3
+OUTAGE = 30.0
+"""Seconds for which the database is down."""
+PAUSE = 0.3
+"""Seconds between two requests of a client during an outage, so that the requests last as long as the outage."""
 MOST = 900
 """Maximum number of requests to one gateway, which distinguishes up to a thousand models."""
 
@@ -26,8 +30,9 @@ MOST = 900
 class Load:
     """Clients that send one request after another, and remember which responses they saw to their end."""
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, pause: float = 0.0) -> None:
         self.key = key
+        self._pause = pause
         self.completed: dict[str, int] = {}
         """The tokens of each complete response, by model."""
         self.sent: set[str] = set()
@@ -51,6 +56,7 @@ class Load:
             frames = [line.removeprefix("data: ") for line in response.text.splitlines() if line]
             if frames[-1] == "[DONE]":
                 self.completed[model] = json.loads(frames[-2])["usage"]["total_tokens"]
+            await asyncio.sleep(self._pause)
 
     async def run(self, port: int, seconds: float) -> None:
         headers = {"x-api-key": self.key}
@@ -110,15 +116,15 @@ def test_two_gateways_lose_and_repeat_nothing_while_postgres_is_down(
     tmp_path: Path, postgres_server: PostgresServer, postgres_url: str, how: signal.Signals
 ) -> None:
     configured(tmp_path, f'[store]\nurl = "{postgres_url}"\n')
-    load = Load(new_key(tmp_path))
+    load = Load(new_key(tmp_path), PAUSE)
 
     async def outage(ports: list[int]) -> None:
         async with asyncio.TaskGroup() as group:
             for port in ports:
-                group.create_task(load.run(port, 6))
+                group.create_task(load.run(port, OUTAGE + 6))
             await asyncio.sleep(1.5)
             await asyncio.to_thread(postgres_server.stop, how)
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(OUTAGE)
             await asyncio.to_thread(postgres_server.start)
 
     with ExitStack() as stack:
