@@ -26,9 +26,11 @@ SYSTEM = (
     "tests/backends/test_acp_processes.py",
     "tests/backends/test_acp_questions.py",
     "tests/backends/test_acp_sessions.py",
+    "tests/backends/test_acp_turns.py",
     "tests/backends/test_acp_workplaces.py",
     "tests/e2e/test_acp_*.py",
     "tests/e2e/test_agents_end.py",
+    "tests/e2e/test_chat.py",
     "tests/e2e/test_service.py",  # one command after another
     "tests/e2e/test_other_systems.py",
     "tests/e2e/test_trust.py",
