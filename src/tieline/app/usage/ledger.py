@@ -213,7 +213,7 @@ class UsageLedger:
         try:
             await UsageTables(self._get_database()).add(batch, sums, self._now())
         except StatementFailed as error:
-            log.error("the database rejects %d usage entries: %s", sums.count, error)  # noqa: TRY400 - no bug of ours
+            log.error("the database rejects %d usage entries: %s", sums.count, error)  # noqa: TRY400 - not a bug, so no traceback
             self._rejected += sums.count
             raise
 

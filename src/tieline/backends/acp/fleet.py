@@ -116,7 +116,7 @@ class Fleet:
     async def _start(self, spec: AgentSpec, command: tuple[str, ...], process_key: ProcessKey) -> Agent | GatewayError:
         """Start a process. Return the agent, or the error if the start fails.
 
-        The error is returned rather than raised, because nobody would catch it if all waiting requests were cancelled.
+        The error is returned rather than raised, because it would not be caught if all waiting requests were cancelled.
         """
         dead = self._current.pop(process_key, None)
         if dead is not None and dead.is_over:
