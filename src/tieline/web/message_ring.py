@@ -31,7 +31,7 @@ ScopedMessage = Callable[[Scope], Any]
 """A message that differs between readers. It is built for the scope of each reader when the reader receives it."""
 
 
-class _Frame(NamedTuple):
+class _RingFrame(NamedTuple):
     """A message of the ring, ready to be sent (`data`) or built for each reader (`message`).
 
     `place` is None if all readers receive the message.
@@ -69,7 +69,7 @@ class MessageRing:
         self._most_messages = most_messages
         self._most_bytes = most_bytes
         self._is_logged = is_logged
-        self._frames: deque[_Frame] = deque()
+        self._frames: deque[_RingFrame] = deque()
         self._size = 0
         self._dropped = first
         """The number of the last message that has been dropped."""
@@ -77,23 +77,23 @@ class MessageRing:
     def put(self, message: Any, place: Place | None = None) -> None:
         """Add a message about something at a place, or for all readers. Drop the oldest ones if there are too many."""
         number = self._next()
-        self._add(_Frame(self.number, number is not None, frame(number, message), place))
+        self._add(_RingFrame(self.number, number is not None, frame(number, message), place))
 
     def put_scoped(self, message: ScopedMessage) -> None:
         """Add a message that is built for each reader."""
         number = self._next()
-        self._add(_Frame(self.number, number is not None, b"", None, message))
+        self._add(_RingFrame(self.number, number is not None, b"", None, message))
 
     def put_logged(self, number: int, data: bytes, place: Place | None) -> None:
         """Add a message of the log, as JSON, under its number."""
         self.seq += 1
         self.number = number
-        self._add(_Frame(number, True, _framed(number, data), place))
+        self._add(_RingFrame(number, True, _framed(number, data), place))
 
     def put_unlogged(self, data: bytes, place: Place | None) -> None:
         """Add a message, as JSON, without a number."""
         self.seq += 1
-        self._add(_Frame(self.number, False, _framed(None, data), place))
+        self._add(_RingFrame(self.number, False, _framed(None, data), place))
 
     def _next(self) -> int | None:
         """Return the number of the next message, if it has one."""
@@ -103,7 +103,7 @@ class MessageRing:
         self.number = self.seq
         return self.seq
 
-    def _add(self, added: _Frame) -> None:
+    def _add(self, added: _RingFrame) -> None:
         self._frames.append(added)
         self._size += len(added.data)
         while len(self._frames) > self._most_messages or (self._size > self._most_bytes and len(self._frames) > 1):

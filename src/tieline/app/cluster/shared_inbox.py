@@ -44,7 +44,7 @@ _UNWATCH = "DELETE FROM inbox_watcher WHERE replica = ?"
 _WATCHERS = "SELECT replica, scopes FROM inbox_watcher"
 
 
-class _Row(NamedTuple):
+class _InboxRow(NamedTuple):
     """A row of the table of items. `item` is None if the row is not as this replica wrote it."""
 
     revision: int
@@ -79,10 +79,10 @@ class DatabaseInbox:
         self._on_change: Callable[[], None] = lambda: None
         self._own: dict[str, PendingItem] = {}
         self._own_scopes: frozenset[Scope] = frozenset()
-        self._written: dict[str, _Row] = {}
+        self._written: dict[str, _InboxRow] = {}
         """The rows of this replica, as far as is known."""
         self._written_scopes: frozenset[Scope] = frozenset()
-        self._known: dict[str, _Row] = {}
+        self._known: dict[str, _InboxRow] = {}
         """The items of other replicas."""
         self._revision = 0
         self._missing_since: dict[str, float] = {}
@@ -153,7 +153,7 @@ class DatabaseInbox:
         for item_id, item in own.items():
             if item_id not in written or written[item_id].item != item:
                 self._revision += 1
-                written[item_id] = _Row(self._revision, item)
+                written[item_id] = _InboxRow(self._revision, item)
                 parameters = (item_id, self.source, self._revision, item.since, msgspec.json.encode(item))
                 statements.append((_PUT, parameters))
         if scopes != self._written_scopes:
@@ -169,7 +169,7 @@ class DatabaseInbox:
         if revisions != expected or scopes != self._written_scopes:
             known = self._written
             self._written = {
-                item_id: known[item_id] if expected.get(item_id) == revision else _Row(revision, None)
+                item_id: known[item_id] if expected.get(item_id) == revision else _InboxRow(revision, None)
                 for item_id, revision in revisions.items()
             }
             self._written_scopes = scopes
@@ -205,7 +205,7 @@ class DatabaseInbox:
             some = missing[start : start + AT_ONCE]
             marks = ", ".join("?" * len(some))
             for item_id, revision, data in await self._database.fetch(f"{_READ}({marks})", some):
-                self._known[item_id] = _Row(revision, _decoded(data))
+                self._known[item_id] = _InboxRow(revision, _decoded(data))
 
     async def _remove_dead(self, found: Collection[str]) -> None:
         """Remove the rows of replicas that have not been alive for some time."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from tieline.app.database.engine import Database, DatabaseUnavailable, Row, StatementFailed
 from tieline.app.database.schema.documents import DOCUMENTS
 from tieline.app.database.sqlite import FILE_NAME, SqliteDatabase
-from tieline.app.database.unwritten import Change, UnwrittenChanges
+from tieline.app.database.unwritten import DocumentChange, UnwrittenChanges
 from tieline.tasks import Tasks
 
 log = logging.getLogger("tieline")
@@ -82,7 +82,7 @@ class DocumentStore:
         self._owns_database = owns_database
         self._warn = warn
         self._unwritten = UnwrittenChanges()
-        self._waiting: dict[Change, asyncio.Future[None]] = {}
+        self._waiting: dict[DocumentChange, asyncio.Future[None]] = {}
         """Completed when a change has been written, or when the database is found to be unavailable."""
         self._tasks = Tasks()
         self._writer: asyncio.Task[None] | None = None
@@ -104,10 +104,10 @@ class DocumentStore:
         return self._unwritten.apply(shelf, dict(rows), len)
 
     async def write(self, shelf: str, key: str, data: bytes) -> None:
-        await self._change(Change(shelf, key), data)
+        await self._change(DocumentChange(shelf, key), data)
 
     async def remove(self, shelf: str, key: str | None = None) -> None:
-        await self._change(Change(shelf, key), None)
+        await self._change(DocumentChange(shelf, key), None)
 
     async def aclose(self) -> None:
         if self._stop_listening is not None:
@@ -123,7 +123,7 @@ class DocumentStore:
         if self._owns_database:
             await self._database.aclose()
 
-    async def _change(self, change: Change, data: bytes | None) -> None:
+    async def _change(self, change: DocumentChange, data: bytes | None) -> None:
         if not self._database.is_shared:
             with contextlib.suppress(DatabaseUnavailable):
                 await self._write_one(change, data)
@@ -161,12 +161,12 @@ class DocumentStore:
             for change in list(self._waiting):
                 self._release(change)
 
-    def _release(self, change: Change) -> None:
+    def _release(self, change: DocumentChange) -> None:
         waiting = self._waiting.pop(change, None)
         if waiting is not None and not waiting.done():
             waiting.set_result(None)
 
-    async def _write_one(self, change: Change, data: bytes | None) -> None:
+    async def _write_one(self, change: DocumentChange, data: bytes | None) -> None:
         shelf, key = change
         if key is None:
             work = self._database.execute(_REMOVE_ALL, (shelf,))

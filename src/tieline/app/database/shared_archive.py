@@ -44,12 +44,12 @@ _OWNERS = "SELECT owner, sum(size), count(*) FROM archive WHERE shelf = ? GROUP 
 _OLDEST = "SELECT id, size FROM archive WHERE shelf = ? AND owner = ? ORDER BY used, created LIMIT ?"
 
 
-class _Key(NamedTuple):
+class _DocumentKey(NamedTuple):
     owner: str
     id: str
 
 
-class _Change(NamedTuple):
+class _ArchiveChange(NamedTuple):
     data: bytes | None
     """The content of the document; None to remove it."""
     at: float
@@ -66,17 +66,17 @@ class SharedArchive:
         self._tasks = tasks
         self._clock = clock
         self._limits = limits
-        self._unwritten: dict[_Key, _Change] = {}
+        self._unwritten: dict[_DocumentKey, _ArchiveChange] = {}
         """Changes not yet written, oldest first."""
         self._unwritten_size = 0
-        self._recent: BoundedCache[_Key, bool] = BoundedCache(MAX_RECENT)
+        self._recent: BoundedCache[_DocumentKey, bool] = BoundedCache(MAX_RECENT)
         """The documents that this replica has stored lately."""
         self._writer: asyncio.Task[None] | None = None
         self._swept_at = 0.0
 
     async def get(self, owner: str, document_id: str) -> bytes | None:
         """Return a document. Raise GatewayError if the database cannot be reached."""
-        key = _Key(owner, document_id)
+        key = _DocumentKey(owner, document_id)
         if (change := self._unwritten.get(key)) is not None:
             return change.data
         try:
@@ -94,11 +94,11 @@ class SharedArchive:
 
     def touch(self, owner: str, document_id: str) -> bool:
         """Return whether this replica has stored a document lately."""
-        return self._recent.get(_Key(owner, document_id)) is not None
+        return self._recent.get(_DocumentKey(owner, document_id)) is not None
 
     async def holds(self, owner: str, document_ids: Collection[str]) -> bool:
         """Return whether all these documents are stored. Raise GatewayError if the database cannot be reached."""
-        changes = {one: self._unwritten.get(_Key(owner, one)) for one in document_ids}
+        changes = {one: self._unwritten.get(_DocumentKey(owner, one)) for one in document_ids}
         if any(change is not None and change.data is None for change in changes.values()):
             return False
         wanted = [one for one, change in changes.items() if change is None]
@@ -116,7 +116,7 @@ class SharedArchive:
         """Store a document. Return False if it is too large."""
         if len(data) > self._limits.each:
             return False
-        key = _Key(owner, document_id)
+        key = _DocumentKey(owner, document_id)
         self._recent.put(key, True)
         self._change(key, data)
         return True
@@ -124,7 +124,7 @@ class SharedArchive:
     async def remove(self, owner: str, document_id: str) -> bool:
         """Remove a document. Return False if there is none. Raise GatewayError if the database cannot be reached."""
         found = await self.get(owner, document_id)
-        key = _Key(owner, document_id)
+        key = _DocumentKey(owner, document_id)
         self._recent.pop(key)
         if found is None:
             return False
@@ -144,9 +144,9 @@ class SharedArchive:
         except DatabaseFailed:
             log.warning("%d documents were not stored: the database cannot be reached", len(self._unwritten))
 
-    def _change(self, key: _Key, data: bytes | None) -> None:
+    def _change(self, key: _DocumentKey, data: bytes | None) -> None:
         self._forget(key)
-        self._unwritten[key] = _Change(data, self._clock())
+        self._unwritten[key] = _ArchiveChange(data, self._clock())
         self._unwritten_size += len(data or b"")
         while self._unwritten_size > MAX_UNWRITTEN and len(self._unwritten) > 1:
             oldest = next(iter(self._unwritten))
@@ -155,7 +155,7 @@ class SharedArchive:
         if self._writer is None or self._writer.done():
             self._writer = self._tasks.start(self._write(), "archive")
 
-    def _forget(self, key: _Key) -> None:
+    def _forget(self, key: _DocumentKey) -> None:
         change = self._unwritten.pop(key, None)
         if change is not None:
             self._unwritten_size -= len(change.data or b"")
@@ -182,7 +182,7 @@ class SharedArchive:
         if self._unwritten.get(key) is change:  # otherwise it was changed again in the meantime
             self._forget(key)
 
-    async def _use(self, key: _Key, now: float) -> None:
+    async def _use(self, key: _DocumentKey, now: float) -> None:
         try:
             await self._database.execute(_USE, (now, self._shelf, *key))
         except DatabaseFailed:

@@ -11,7 +11,7 @@ OVERHEAD = 200
 """Size, in bytes, that every change counts in addition to its data."""
 
 
-class Change(NamedTuple):
+class DocumentChange(NamedTuple):
     """The document that a change is about. If `key` is None, the change removes all documents of the shelf."""
 
     shelf: str
@@ -23,13 +23,13 @@ class UnwrittenChanges:
 
     def __init__(self, max_size: int = MAX_UNWRITTEN) -> None:
         self._max_size = max_size
-        self._changes: dict[Change, bytes | None] = {}
+        self._changes: dict[DocumentChange, bytes | None] = {}
         self._size = 0
 
     def __len__(self) -> int:
         return len(self._changes)
 
-    def put(self, change: Change, data: bytes | None) -> bool:
+    def put(self, change: DocumentChange, data: bytes | None) -> bool:
         """Add a change, which replaces earlier ones of the same document. Return False if there is no room for it."""
         replaced = [change] if change.key is not None else [one for one in self._changes if one.shelf == change.shelf]
         for one in replaced:
@@ -41,11 +41,11 @@ class UnwrittenChanges:
         self._size += size
         return True
 
-    def first(self) -> tuple[Change, bytes | None]:
+    def first(self) -> tuple[DocumentChange, bytes | None]:
         """Return the change to write next."""
         return next(iter(self._changes.items()))
 
-    def written(self, change: Change, data: bytes | None) -> bool:
+    def written(self, change: DocumentChange, data: bytes | None) -> bool:
         """Forget a change that has been written. Return False if it has been replaced by another one."""
         if change in self._changes:
             if self._changes[change] is not data:
@@ -58,7 +58,7 @@ class UnwrittenChanges:
 
         `stored` describes the documents in the database; `convert` describes the changed ones.
         """
-        documents = {} if Change(shelf, None) in self._changes else dict(stored)
+        documents = {} if DocumentChange(shelf, None) in self._changes else dict(stored)
         for change, data in self._changes.items():
             if change.shelf == shelf and change.key is not None:
                 if data is None:
@@ -69,11 +69,11 @@ class UnwrittenChanges:
 
     def get(self, shelf: str, key: str) -> tuple[bool, bytes | None]:
         """Return whether a document has been changed, and its data."""
-        if Change(shelf, key) in self._changes:
-            return True, self._changes[Change(shelf, key)]
-        return Change(shelf, None) in self._changes, None
+        if DocumentChange(shelf, key) in self._changes:
+            return True, self._changes[DocumentChange(shelf, key)]
+        return DocumentChange(shelf, None) in self._changes, None
 
-    def _remove(self, change: Change) -> None:
+    def _remove(self, change: DocumentChange) -> None:
         if change in self._changes:
             self._size -= _size(self._changes.pop(change))
 

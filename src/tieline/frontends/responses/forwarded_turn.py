@@ -30,13 +30,13 @@ class _Event(msgspec.Struct):
     response: Raw = Raw(b"null")
 
 
-class _Error(msgspec.Struct):
+class _ForwardedError(msgspec.Struct):
     error: dict[str, object] = {}
 
 
 _EVENT = msgspec.json.Decoder(_Event)
 _RESPONSE = msgspec.json.Decoder(_Response)
-_ERROR = msgspec.json.Decoder(_Error)
+_ERROR = msgspec.json.Decoder(_ForwardedError)
 
 
 class ForwardedTurn:
