@@ -25,7 +25,6 @@ WAIT = 30.0
 
 _SETTINGS = {
     "fsync": "off",
-    "synchronous_commit": "off",
     "full_page_writes": "off",
     "max_connections": "200",
     "listen_addresses": "127.0.0.1",

@@ -63,6 +63,7 @@ async def test_a_restarted_gateway_is_found_again(stand: EditorStand, tmp_path: 
     async with stand.opened(folder, gateway.url) as window:
         chat = await window.open_chat()
         await chat.say("Hello")
+        await expect(chat.part("turn-assistant")).to_have_count(1)
         await expect(chat.part("send")).to_be_visible()
         await chat.composer.fill("a draft")
         await gateway.ask_in(folder, Approval(title="Lost with the gateway", command="true"))

@@ -225,7 +225,9 @@ class Composer extends HTMLElement {
     const { images, files, putBack } = this.#attached.take();
     this.text = "";
     const restore = () => {
-      this.text = text;
+      // Keep what the user has typed in the meantime.
+      const typed = this.#area.value;
+      this.text = typed.trim() ? `${text}\n\n${typed}` : text;
       putBack();
     };
     this.#fire("send", { text: text.trim() ? text : "", images, files, putBack: restore });
