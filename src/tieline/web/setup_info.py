@@ -40,7 +40,7 @@ class NewUpstream(Value):
 
 
 class AddedState(Value, omit_defaults=False):
-    """An upstream that was added on the page. The page is told whether it has a key, but never the key itself."""
+    """An upstream that was added on the page. The page receives whether it has a key, but never the key itself."""
 
     name: str
     kind: Kind

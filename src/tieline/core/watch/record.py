@@ -306,7 +306,7 @@ class LegRecords:
         self.prefix = prefix
         """The beginning of all ids."""
         self.notify: Callable[[LegRecord], None] | None = None
-        """Called with a leg's record when the leg is routed, sends its first event or ends; None if nobody watches."""
+        """Called with a leg's record when the leg is routed, sends its first event or ends; None if nothing watches."""
         self.kept: deque[LegRecord] = deque()
         """The records, oldest first, with consecutive numbers."""
         self.first_byte = Histogram()
