@@ -10,10 +10,10 @@ from tieline.app.config import KeyRules
 from tieline.app.database.postgres import PostgresDatabase
 from tieline.app.keys.stored import StoredKeys
 from tieline.app.keys.table import KeyTable
-from tieline.app.usage.tables import BatchSums, UsageTables
+from tieline.app.usage.tables import UsageTables
 from tieline.core.usage.accounts import Accounts
 from tieline.core.usage.limits import Amount
-from tieline.core.usage.meter import UsageEntry
+from tieline.core.usage.sums import UsageEntry, UsageSums
 from tieline.frontends.keys import digest_of
 from tieline.tasks import Tasks
 
@@ -93,8 +93,7 @@ async def test_keys_survive_an_outage_and_follow_the_database_afterwards(
 async def test_a_batch_that_is_added_several_times_at_once_is_counted_once(postgres_url: str) -> None:
     batches = []
     for begin in (0, 50, 100):
-        sums = BatchSums()
-        sums.add(
+        sums = UsageSums(
             UsageEntry(NOW, f"key{number % 3}", "up", f"m{number % 5}\0", "tests", "ok", 1, cost=None)
             for number in range(begin, begin + 50)
         )

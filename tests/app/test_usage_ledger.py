@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from tieline.app.database.engine import Database, DatabaseUnavailable, Statement
 from tieline.app.database.sqlite import SqliteDatabase
-from tieline.app.usage import spool as spool_module
 from tieline.app.usage.ledger import UsageLedger
+from tieline.app.usage.metrics import MAX_SERIES
 from tieline.app.usage.report import groups_of, row_json, to_csv
 from tieline.app.usage.spool import Spool, leftovers
 from tieline.app.usage.tables import BATCH_DAYS, UsageTables
 from tieline.core.usage.accounts import Accounts
 from tieline.core.usage.limits import Amount, KeyLimits
-from tieline.core.usage.meter import UsageEntry
+from tieline.core.usage.sums import MAX_ROWS, UsageEntry, UsageSums
 from tieline.tasks import Tasks
 
 NOW = 1_794_960_000
@@ -74,7 +74,9 @@ class Stand:
 
     def kill(self) -> None:
         """End the process without any warning: its files are closed and unlocked, but stay."""
-        for file in (self.ledger.spool._active, self.ledger.spool._resting):
+        spool = self.ledger.spool
+        segments = [segment for segment in (spool._current, spool._taken) if segment is not None]
+        for file in (spool._spare, *(segment.file for segment in segments)):
             if file is not None:
                 os.close(file._descriptor)
         self.ledger = self.begin()
@@ -88,10 +90,8 @@ class Stand:
         return True
 
     async def finish(self) -> None:
-        while not await self.flush():
+        while not (await self.flush() and self.ledger.spool.is_empty):
             pass
-        assert await self.flush()
-        assert self.ledger.spool.is_empty
 
     async def requests(self) -> Counter[str]:
         rows = await UsageTables(self.database).report(["key"])
@@ -217,7 +217,7 @@ async def test_accounts_are_told_what_the_ledger_knows_after_each_insertion(tmp_
     account = here.accounts.get("alice")
     assert account is not None
     segment = here.ledger.write(entry())
-    account.settle((0, 0), Amount(12, 5, 1), segment, NOW)
+    account.settle(0, 0, 12, 5, segment, NOW)
     await here.finish()
     await here.ledger.sync()
     assert account._known == {"2026-11-18": Amount(12, 5, 1)}
@@ -236,16 +236,14 @@ async def test_a_full_disk_is_reported_and_fails_no_request(
 
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
         patch.setattr("tieline.app.usage.spool.os.write", full)
-        patch.setattr(spool_module, "MAX_IN_MEMORY", 2)
         for _ in range(3):
             here.ledger.spool.append(entry())
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert "No space left on device" in caplog.text
     metrics = list(here.ledger.metric_lines())
     assert "tieline_usage_spool_errors_total 3" in metrics
-    assert "tieline_usage_lost_total 1" in metrics
     await here.finish()
-    assert await here.requests() == Counter(alice=3)
+    assert await here.requests() == Counter(alice=4)
     await here.aclose()
 
 
@@ -261,14 +259,16 @@ def test_a_spool_has_a_limit_and_a_short_write_leaves_no_half_entry(
     for _ in range(5):
         spool.append(entry())
     assert spool.size <= 300
+    assert spool.size == sum(file.stat().st_size for file in tmp_path.iterdir())
     taken = spool.take()
     assert taken is not None
+    assert taken.sums.count == 7
     assert taken.file is not None
-    head, sums = taken.file.read()
-    assert head is not None
-    assert head.begun == NOW
-    assert 0 < sums.count < 6
-    assert sums.count + len(taken.unwritten) == 7
+    in_file = taken.file.read()
+    assert in_file is not None
+    assert in_file.head is not None
+    assert in_file.head.begun == NOW
+    assert 0 < in_file.sums.count < 6
     spool.close()
 
 
@@ -281,9 +281,10 @@ def test_only_files_of_dead_processes_are_imported_and_a_torn_line_is_left_out(t
     found = list(leftovers(tmp_path))
     assert [file.path.name for file in found] == ["dead.spool", "torn.spool"]
     first, second = [file.read() for file in found]
-    assert first[0] is not None
-    assert (first[0].segment, first[1].count) == ("s1", 1)
-    assert (second[0], second[1].count) == (None, 0)
+    assert first is not None
+    assert first.head is not None
+    assert (first.head.segment, first.sums.count) == ("s1", 1)
+    assert second is None
     for file in found:
         file.close(remove=True)
     alive.close()
@@ -315,3 +316,26 @@ async def test_entries_that_the_database_rejects_are_kept_in_a_file_and_block_no
     (kept,) = (tmp_path / "usage").glob("*.rejected")
     assert str(1 << 70) in kept.read_text()
     await here.aclose()
+
+
+async def test_metrics_count_every_entry_once_before_and_after_its_insertion(tmp_path: Path) -> None:
+    here = Stand(tmp_path, ["before"])
+    for number in range(MAX_SERIES + 200):
+        here.ledger.write(entry("", model=f"model-{number}"))
+    assert not await here.flush()
+    for _ in range(2):
+        here.ledger.write(entry(cost=2_500_000_000, cache_read=7))
+        metrics = list(here.ledger.metric_lines())
+        assert sum(line.startswith("tieline_usage_requests_total{") for line in metrics) == MAX_SERIES + 1
+        await here.finish()
+    assert 'tieline_usage_requests_total{key="other",model="other"} 202' in list(here.ledger.metric_lines())
+    assert 'tieline_usage_requests_total{key="",model="up/model-0"} 1' in list(here.ledger.metric_lines())
+    assert 'tieline_usage_cost_total{key="other",model="other"} 5.000001000' in list(here.ledger.metric_lines())
+    await here.aclose()
+
+
+def test_sums_take_bounded_memory_and_lose_nothing() -> None:
+    sums = UsageSums(entry(client=f"client-{number}") for number in range(MAX_ROWS + 100))
+    assert len(sums.rows) == MAX_ROWS + 1
+    assert sum(row[0] for row in sums.rows.values()) == sums.count == MAX_ROWS + 100
+    assert sums.rows["alice", NOW // DAY, "up", "other", "other"][0] == 100

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from tieline.core.legs.access import ModelAccess
 from tieline.core.usage.accounts import Accounts
 from tieline.core.usage.limits import NO_LIMITS, KeyLimits
+from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import GatewayError
 
 MODEL_PATHS = ("/v1/", "/chat/", "/cursor/", "/openai/deployments/")
@@ -15,6 +16,8 @@ MODEL_PATHS = ("/v1/", "/chat/", "/cursor/", "/openai/deployments/")
 PAGE_PATHS = ("/api/",)
 """Path prefixes of the web page's API."""
 ALL_PATHS = ("",)
+MAX_DIGESTS = 1000
+"""Number of keys whose digests are remembered."""
 RESERVED_NAMES = frozenset(("tunnel", "other"))
 """Names that a key must not have: the key of a tunnel, and the name under which metrics count all further keys."""
 NEEDS_KEY = "This gateway needs its key, as `Authorization: Bearer <key>`, `x-api-key: <key>` or `api-key: <key>`."
@@ -113,6 +116,8 @@ class Keys:
         self._stored = stored
         self._named: Mapping[str, NamedKey] = {key.name: key for key in named}
         self._by_digest = {key.fingerprint: key for key in self._named.values() if key.value}
+        self._digests: BoundedCache[str, str] = BoundedCache(MAX_DIGESTS)
+        """The digests of keys that were found, because hashing takes ten times as long as this look-up."""
         for key in self._named.values():
             accounts.set_limits(key.name, key.limits)
 
@@ -128,12 +133,14 @@ class Keys:
         """
         if not given:
             return None
-        digest = digest_of(given)
+        digest = self._digests.get(given) or digest_of(given)
         key = self._by_digest.get(digest)
         if key is None and self._stored is not None:
             key = self._stored.find(digest)
         if key is not None:
             key.check_valid(self._now())
+            if given not in self._digests:
+                self._digests.put(given, digest)
         return key
 
     def named(self, name: str) -> NamedKey | None:

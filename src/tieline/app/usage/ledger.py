@@ -1,18 +1,18 @@
 """Moves usage from the spool to the database, off the path of requests, and tells accounts what the database knows."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tieline.app.database.engine import Database, DatabaseFailed, StatementFailed
 from tieline.app.keys.table import KeyTable
-from tieline.app.usage.spool import Spool, SpoolFile, leftovers
-from tieline.app.usage.tables import BATCH_DAYS, BatchSums, UsageTables
+from tieline.app.usage.metrics import UsageMetrics
+from tieline.app.usage.spool import Segment, Spool, leftovers
+from tieline.app.usage.tables import BATCH_DAYS, UsageTables
 from tieline.core.usage.accounts import Accounts
 from tieline.core.usage.limits import DAY
-from tieline.core.usage.meter import UsageEntry
+from tieline.core.usage.sums import UsageEntry, UsageSums
 from tieline.core.watch.metrics import head
 from tieline.tasks import Tasks
 
@@ -26,8 +26,6 @@ RETRY_INTERVAL = 2.0
 IMPORT_INTERVAL = 60.0
 """Seconds between two searches for the files of dead processes."""
 PRUNE_INTERVAL = 6 * 3600.0
-SMALL_FILE = 64 << 10
-"""Size in bytes up to which a file is read without a thread: about 500 entries."""
 CLOSING = 3.0
 """Seconds that closing the ledger may take. What is not in the database by then stays in the spool."""
 HOUR = 3600
@@ -59,7 +57,6 @@ class UsageLedger:
         self.spool = Spool(folder, now)
         self._used: dict[str, int] = {}
         """The hour in which each key was last used, as far as the table of keys knows."""
-        self._touched: set[str] = set()
         self._work: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._must_sync = False
@@ -68,15 +65,14 @@ class UsageLedger:
         """The last segment that is in the database."""
         self._is_failing = False
         self._rejected = 0
+        self._metrics = UsageMetrics()
         accounts.is_reachable = self._is_reachable
 
     def write(self, entry: UsageEntry) -> int:
         """Write an entry to the spool, and return the number of its segment. It is inserted later."""
-        if entry.owner:
-            self._touched.add(entry.owner)
         segment = self.spool.append(entry)
-        self.start()
         if not self._wake.is_set():
+            self.start()
             self._wake.set()
         return segment
 
@@ -103,19 +99,14 @@ class UsageLedger:
     async def flush(self) -> None:
         """Insert what is in the spool. Raise DatabaseFailed."""
         async with self._flushing:
-            taken = self.spool.take()
-            if taken is None:
+            segment = self.spool.take()
+            if segment is None:
                 return
-            if taken.file is not None:
-                await self._insert_file(taken.file)
-            if taken.unwritten:
-                sums = BatchSums()
-                sums.add(taken.unwritten)
-                with contextlib.suppress(StatementFailed):
-                    await self._insert(taken.unwritten_id, sums)
+            await self._insert(segment)
+            self._metrics.add(segment.sums)
             self.spool.inserted()
-            self._inserted = taken.number
-            await self._touch()
+            self._inserted = segment.number
+            await self._touch(segment.sums)
 
     async def import_leftovers(self) -> None:
         """Insert what processes that have ended left in their spools. Raise DatabaseFailed."""
@@ -124,7 +115,9 @@ class UsageLedger:
         for file in leftovers(self.spool.folder):
             is_done = False
             try:
-                await self._insert_file(file)
+                segment = await asyncio.to_thread(file.read)
+                if segment is not None:
+                    await self._insert(segment)
                 is_done = True
             finally:
                 file.close(remove=is_done)
@@ -144,14 +137,15 @@ class UsageLedger:
         self.spool.close()
 
     def metric_lines(self) -> Iterator[str]:
-        """Yield the state of the spool in the Prometheus text format."""
+        """Yield what was used since the start, and the state of the spool, in the Prometheus text format."""
         spool = self.spool
+        yield from self._metrics.lines(spool.pending)
         yield from head("tieline_usage_spool_bytes", "gauge", "Usage that is not in the database yet.")
         yield f"tieline_usage_spool_bytes {spool.size}"
         yield from head("tieline_usage_spool_errors_total", "counter", "Usage entries that could not be spooled.")
         yield f"tieline_usage_spool_errors_total {spool.failures}"
         yield from head("tieline_usage_lost_total", "counter", "Usage entries that were lost.")
-        yield f"tieline_usage_lost_total {spool.lost + self._rejected}"
+        yield f"tieline_usage_lost_total {self._rejected}"
 
     # ── In the background ────────────────────────────────────────────────────────────────────────
 
@@ -193,35 +187,27 @@ class UsageLedger:
                 return
         await asyncio.sleep(seconds)
 
-    async def _insert_file(self, file: SpoolFile) -> None:
-        # A small file was written a moment ago and is still in memory. Reading it takes less time than a thread.
-        head, sums = file.read() if file.size < SMALL_FILE else await asyncio.to_thread(file.read)
+    async def _insert(self, segment: Segment) -> None:
+        """Insert a segment. If that can never succeed, keep its entries in another file. Raise DatabaseFailed."""
+        head, sums, now = segment.head, segment.sums, self._now()
         if head is None:
             return
-        if head.begun < self._now() - BATCH_DAYS * DAY:
+        try:
+            if head.begun >= now - BATCH_DAYS * DAY:
+                await UsageTables(self._get_database()).add(head.segment, sums, now)
+                return
             log.error("%d usage entries are too old to be counted exactly once", sums.count)
-            self._rejected += sums.count
-            file.keep_copy()
-            return
-        try:
-            await self._insert(head.segment, sums)
-        except StatementFailed:
-            file.keep_copy()
-
-    async def _insert(self, batch: str, sums: BatchSums) -> None:
-        """Insert a batch. If the database rejects it, raise StatementFailed: trying again would not help."""
-        try:
-            await UsageTables(self._get_database()).add(batch, sums, self._now())
         except StatementFailed as error:
             log.error("the database rejects %d usage entries: %s", sums.count, error)  # noqa: TRY400 - not a bug, so no traceback
-            self._rejected += sums.count
-            raise
+        self._rejected += sums.count
+        if segment.file is not None:
+            segment.file.keep_copy()
 
-    async def _touch(self) -> None:
+    async def _touch(self, sums: UsageSums) -> None:
         """Record the hour in which keys were last used."""
         hour = int(self._now()) // HOUR
-        touched, self._touched = self._touched, set()
-        used = {name: float(hour * HOUR) for name in touched if self._used.get(name) != hour}
+        owners = {owner for owner, *_ in sums.rows if owner}
+        used = {name: float(hour * HOUR) for name in owners if self._used.get(name) != hour}
         if used:
             await KeyTable(self._get_database(), self._now).touch(used)
             self._used.update(dict.fromkeys(used, hour))

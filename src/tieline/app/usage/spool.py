@@ -1,12 +1,13 @@
 """A spool for usage entries: files that keep entries from the end of a request until they are in the database.
 
-Each process has two files, which only it may write. Entries are appended to one of them. The other one is being
-inserted into the database, and is emptied only after that. Both are locked as long as the process lives, so a process
-can tell the files of dead processes, which it imports.
+Entries are collected in segments. The sums of a segment are in memory, and its entries in a file. The file is read only
+if the process is killed. Each process has two files, which only it may write: one for the current segment, and one for
+the segment that is being inserted into the database, which is emptied only after that. Both are locked as long as the
+process lives, so that other processes can recognise, and import, the files of dead ones.
 
-The first line of a file is its head: a random id for what follows, until the file is emptied. The database remembers
-these ids, so the same entries are added only once. An entry is passed to the operating system before the response ends,
-so it survives a crash of the process, but not necessarily a crash of the machine.
+The first line of a file is the head of its segment, with a random id. The database remembers these ids, so a segment is
+added only once. An entry is passed to the operating system before the response ends, so it survives a crash of the
+process, but not necessarily a crash of the machine.
 """
 
 import contextlib
@@ -14,15 +15,12 @@ import logging
 import os
 import secrets
 import tempfile
-from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
-from tieline.app.usage.tables import BatchSums
-from tieline.core.usage.meter import UsageEntry
+from tieline.core.usage.sums import UsageEntry, UsageSums
 from tieline.net.file_lock import try_lock
 from tieline.net.private_files import NO_FOLLOW, open_private
 
@@ -31,8 +29,6 @@ log = logging.getLogger("tieline")
 SUFFIX = ".spool"
 MAX_BYTES = 256 << 20
 """Maximum size of both files together: about a million entries."""
-MAX_IN_MEMORY = 10_000
-"""Number of entries that are kept in memory if the disk is full."""
 READ_BYTES = 64 << 10
 
 _encode = msgspec.json.Encoder().encode
@@ -40,7 +36,7 @@ _decode = msgspec.json.Decoder(UsageEntry).decode
 
 
 class SegmentHead(msgspec.Struct, frozen=True):
-    """The first line of a file: the id of the segment, and when it began."""
+    """The first line of a file: the id of the segment, and the Unix time of its first entry."""
 
     segment: str
     begun: int
@@ -58,32 +54,34 @@ class SpoolFile:
         self.size = os.fstat(descriptor).st_size
         """The number of bytes in the file; 0 if it has no entries."""
 
-    def append(self, line: bytes, now: float) -> None:
-        """Append a line, completely or not at all. Raise OSError if that fails."""
+    def append(self, line: bytes, head: SegmentHead) -> int:
+        """Append a line, completely or not at all, after the head of its segment. Return the number of bytes.
+
+        Raise OSError if that fails.
+        """
         if not self.size:
-            line = _encode(SegmentHead(secrets.token_hex(12), int(now))) + b"\n" + line
+            line = _encode(head) + b"\n" + line
         written = os.write(self._descriptor, line)
         if written < len(line):
             os.ftruncate(self._descriptor, self.size)
             raise OSError("the disk is full")
         self.size += written
+        return written
 
-    def read(self) -> tuple[SegmentHead | None, BatchSums]:
-        """Return the head of the file and the sums of its entries. The head is None if there are no entries.
+    def read(self) -> "Segment | None":
+        """Return the segment in the file, or None if there are no entries.
 
         Lines that cannot be read are logged and left out.
         """
-        head: SegmentHead | None = None
-        sums = BatchSums()
         lines = self._lines()
         try:
             head = _decode_head(next(lines, b""))
         except msgspec.DecodeError as error:
             if self.size:
                 log.warning("%s: the beginning of the usage spool cannot be read: %s", self.path, error)
-            return None, sums
-        sums.add(self._entries(lines))
-        return (head if sums.count else None), sums
+            return None
+        sums = UsageSums(self._entries(lines))
+        return Segment(0, self, head, sums) if sums.count else None
 
     def _entries(self, lines: Iterator[bytes]) -> Iterator[UsageEntry]:
         for line in lines:
@@ -122,13 +120,24 @@ class SpoolFile:
         os.close(self._descriptor)
 
 
-class TakenSegment(NamedTuple):
-    """A segment that is to be inserted: its file, and the entries that could not be written, with an id for these."""
+class Segment:
+    """Entries that are inserted together: their sums, and the file that contains them."""
 
-    number: int
-    file: SpoolFile | None
-    unwritten_id: str
-    unwritten: list[UsageEntry]
+    __slots__ = ("file", "head", "number", "sums")
+
+    def __init__(
+        self,
+        number: int,
+        file: SpoolFile | None = None,
+        head: SegmentHead | None = None,
+        sums: UsageSums | None = None,
+    ) -> None:
+        self.number = number
+        self.file = file
+        """The file; None if it could not be created, or not yet."""
+        self.head = head
+        """The head; None if there are no entries."""
+        self.sums = sums or UsageSums()
 
 
 class Spool:
@@ -150,91 +159,91 @@ class Spool:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._max_bytes = max_bytes
         self._warn = warn
-        self._active: SpoolFile | None = None
-        self._resting: SpoolFile | None = None
-        self._unwritten: dict[int, deque[UsageEntry]] = {}
-        """Entries that could not be written, by segment."""
-        self._name = secrets.token_hex(12)
+        self._current = Segment(1)
+        self._taken: Segment | None = None
+        """The segment that is being inserted."""
+        self._spare: SpoolFile | None = None
+        """An empty file for the next segment."""
         self._is_failing = False
-        self.segment = 1
-        """The number of the segment to which entries are appended. `take` begins a new one."""
+        self.size = 0
+        """The number of bytes in both files."""
         self.failures = 0
         """Number of entries that could not be written to the disk."""
-        self.lost = 0
-        """Number of entries that could not even be kept in memory."""
-
-    @property
-    def size(self) -> int:
-        """The number of bytes that wait to be inserted."""
-        return sum(file.size for file in (self._active, self._resting) if file is not None)
 
     @property
     def is_empty(self) -> bool:
         """Whether no entry waits to be inserted."""
-        return not self.size and not self._unwritten
+        return not self._current.sums.count and self._taken is None
+
+    @property
+    def pending(self) -> list[UsageSums]:
+        """The sums of all entries that wait to be inserted."""
+        return [segment.sums for segment in (self._taken, self._current) if segment is not None]
 
     def append(self, entry: UsageEntry) -> int:
-        """Write an entry and return the number of its segment. If the disk fails, keep the entry in memory."""
+        """Write an entry and return the number of its segment. If the disk fails, the entry is only in memory."""
+        segment = self._current
+        segment.sums.add(entry)
+        head = segment.head
+        if head is None:
+            head = segment.head = SegmentHead(secrets.token_hex(12), int(self._now()))
         line = _encode(entry) + b"\n"
         try:
-            self._file_for(line).append(line, self._now())
-        except OSError as error:
-            self._keep(entry, error)
-        else:
+            file = segment.file
+            if file is None or self.size + len(line) > self._max_bytes:
+                file = segment.file = self._open_file(len(line))
+            self.size += file.append(line, head)
             self._is_failing = False
-        return self.segment
+        except OSError as error:
+            self._on_failure(error)
+        return segment.number
 
-    def take(self) -> "TakenSegment | None":
-        """Begin a new segment, unless the previous one has not been inserted yet. Return the previous one.
-
-        Return None if there is nothing to insert.
-        """
-        if self.is_empty:
-            return None
-        if not (self._resting is not None and self._resting.size) and self.segment - 1 not in self._unwritten:
-            self._active, self._resting = self._resting, self._active
-            self.segment += 1
-        number = self.segment - 1
-        return TakenSegment(number, self._resting, f"{self._name}-{number}", list(self._unwritten.get(number, ())))
+    def take(self) -> Segment | None:
+        """Return the entries to insert, or None if there are none. They stay the same until `inserted` is called."""
+        if self._taken is None and self._current.sums.count:
+            self._taken = self._current
+            self._current = Segment(self._taken.number + 1, self._spare)
+            self._spare = None
+        return self._taken
 
     def inserted(self) -> None:
         """Remove the entries that `take` returned."""
-        if self._resting is not None and self._resting.size:
-            self._resting.empty()
-        self._unwritten.pop(self.segment - 1, None)
+        segment, self._taken = self._taken, None
+        if segment is not None and segment.file is not None:
+            self.size -= segment.file.size
+            segment.file.empty()
+            self._spare = segment.file
 
     def close(self) -> None:
         """Close the files. Empty ones are deleted; the others are imported by the next process."""
-        for file in (self._active, self._resting):
+        segments = [self._current] if self._taken is None else [self._current, self._taken]
+        for file in (self._spare, *(segment.file for segment in segments)):
             if file is not None:
                 file.close(remove=not file.size)
-        self._active = self._resting = None
+        self._spare = self._current.file = None
         if self._temporary is not None:
             self._temporary.cleanup()
 
-    def _file_for(self, line: bytes) -> SpoolFile:
-        """Return the file to which a line is appended. Raise OSError if it cannot be created or is full."""
-        if self._active is None or self._resting is None:
-            if self.folder is None:
-                self._temporary = tempfile.TemporaryDirectory(prefix="tieline-usage-")
-                self.folder = Path(self._temporary.name)
-            name = secrets.token_hex(8)
-            self._active = self._active or _create(self.folder / f"{name}-a{SUFFIX}")
-            self._resting = self._resting or _create(self.folder / f"{name}-b{SUFFIX}")
-        if self.size + len(line) > self._max_bytes:
-            raise OSError(f"the spool holds {self._max_bytes >> 20} MiB")
-        return self._active
+    def _open_file(self, more: int) -> SpoolFile:
+        """Return a file for the current segment.
 
-    def _keep(self, entry: UsageEntry, error: OSError) -> None:
+        Raise OSError if it cannot be created, or if `more` bytes would exceed the size limit.
+        """
+        if self.size + more > self._max_bytes:
+            raise OSError(f"the spool holds {self._max_bytes >> 20} MiB")
+        if self._spare is not None:
+            file, self._spare = self._spare, None
+            return file
+        if self.folder is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="tieline-usage-")
+            self.folder = Path(self._temporary.name)
+        return _create(self.folder / f"{secrets.token_hex(8)}{SUFFIX}")
+
+    def _on_failure(self, error: OSError) -> None:
         self.failures += 1
         if not self._is_failing:
             self._warn(f"usage cannot be written to {self.folder} ({error}); a crash would lose it")
         self._is_failing = True
-        kept = self._unwritten.setdefault(self.segment, deque())
-        if sum(map(len, self._unwritten.values())) >= MAX_IN_MEMORY:
-            self.lost += 1
-        else:
-            kept.append(entry)
 
 
 def leftovers(folder: Path) -> Iterator[SpoolFile]:

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from tieline.app.database.engine import Database, DatabaseUnavailable, Statement, StatementFailed
 from tieline.core.usage.limits import DAY, Amount, day_of, month_of
-from tieline.core.usage.meter import UsageEntry
+from tieline.core.usage.sums import COLUMNS, UsageSums
 
 Group = Literal["key", "model", "client", "day"]
 
@@ -14,21 +14,14 @@ BATCH_DAYS = 35
 MAX_OWNERS = 500
 """Number of keys in one query."""
 
-_SUMS = "requests, failed, cancelled, input, output, cache_read, cache_write, reasoning, cost, unpriced, estimated"
 _ADD_BATCH = "INSERT INTO usage_batch (id, at) VALUES (?, ?)"
 _HAS_BATCH = "SELECT 1 FROM usage_batch WHERE id = ?"
-_ADD = """
-INSERT INTO usage (owner, day, backend, model, client, requests, failed, cancelled, input, output, cache_read,
-    cache_write, reasoning, cost, unpriced, estimated)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+_ADD = f"""
+INSERT INTO usage (owner, day, backend, model, client, {", ".join(COLUMNS)})
+VALUES (?, ?, ?, ?, ?{", ?" * len(COLUMNS)})
 ON CONFLICT (owner, day, backend, model, client) DO UPDATE SET
-    requests = usage.requests + excluded.requests, failed = usage.failed + excluded.failed,
-    cancelled = usage.cancelled + excluded.cancelled, input = usage.input + excluded.input,
-    output = usage.output + excluded.output, cache_read = usage.cache_read + excluded.cache_read,
-    cache_write = usage.cache_write + excluded.cache_write, reasoning = usage.reasoning + excluded.reasoning,
-    cost = usage.cost + excluded.cost, unpriced = usage.unpriced + excluded.unpriced,
-    estimated = usage.estimated + excluded.estimated
-"""
+    {", ".join(f"{name} = usage.{name} + excluded.{name}" for name in COLUMNS)}
+"""  # noqa: S608 - only constants
 _ADD_TOTAL = """
 INSERT INTO usage_total (owner, day, requests, tokens, cost) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (owner, day) DO UPDATE SET requests = usage_total.requests + excluded.requests,
@@ -71,14 +64,14 @@ class UsageTables:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, batch: str, sums: "BatchSums", now: float) -> None:
+    async def add(self, batch: str, sums: UsageSums, now: float) -> None:
         """Add a batch to the sums, in one transaction, unless it was added before.
 
         The same id must always mean the same entries. So the method may be called again if it is not known whether the
         transaction succeeded: the id is inserted in the same transaction, and it is unique.
         """
         try:
-            await self._database.run([(_ADD_BATCH, (batch, int(now))), *sums.statements()])
+            await self._database.run([(_ADD_BATCH, (batch, int(now))), *_statements(sums)])
         except DatabaseUnavailable:
             raise
         except StatementFailed:
@@ -101,7 +94,7 @@ class UsageTables:
     ) -> list[UsageRow]:
         """Return sums by the given groups, for the days from `since` to `until`, of one key or of all."""
         columns = [_GROUPS[group] for group in by]
-        sums = ", ".join(f"sum({name})" for name in _SUMS.split(", "))
+        sums = ", ".join(f"sum({name})" for name in COLUMNS)
         conditions, parameters = ["day >= ?"], [since]
         if until:
             conditions.append("day <= ?")
@@ -130,49 +123,18 @@ class UsageTables:
         )
 
 
-class BatchSums:
-    """The sums of a batch of entries."""
-
-    def __init__(self) -> None:
-        self._rows: dict[tuple[str, int, str, str, str], list[int]] = {}
-        self.count = 0
-        """The number of entries."""
-
-    def add(self, entries: Iterable[UsageEntry]) -> None:
-        """Add entries."""
-        rows = self._rows
-        for entry in entries:
-            self.count += 1
-            place = (entry.owner, entry.at // DAY, entry.backend, entry.model, entry.client)
-            row = rows.get(place)
-            if row is None:
-                row = rows[place] = [0] * len(_SUMS.split(", "))
-            row[0] += 1
-            if entry.status != "ok":
-                row[1 if entry.status == "failed" else 2] += 1
-            row[3] += entry.input
-            row[4] += entry.output
-            row[5] += entry.cache_read
-            row[6] += entry.cache_write
-            row[7] += entry.reasoning
-            if entry.cost is None:
-                row[9] += 1
-            else:
-                row[8] += entry.cost
-            row[10] += entry.is_estimated
-
-    def statements(self) -> Iterable[Statement]:
-        """Yield the statements that add the sums to the tables, always in the same order to avoid deadlocks."""
-        totals: dict[tuple[str, str], list[int]] = {}
-        for (owner, number, *names), row in sorted(self._rows.items()):
-            day = day_of(number * DAY)
-            yield _ADD, (_text(owner), day, *map(_text, names), *row)
-            total = totals.setdefault((_text(owner), day), [0, 0, 0])
-            total[0] += row[0]
-            total[1] += sum(row[3:7])
-            total[2] += row[8]
-        for place, total in sorted(totals.items()):
-            yield _ADD_TOTAL, (*place, *total)
+def _statements(sums: UsageSums) -> Iterable[Statement]:
+    """Yield the statements that add sums to the tables, always in the same order to avoid deadlocks."""
+    totals: dict[tuple[str, str], list[int]] = {}
+    for (owner, number, *names), row in sorted(sums.rows.items()):
+        day = day_of(number * DAY)
+        yield _ADD, (_text(owner), day, *map(_text, names), *row)
+        total = totals.setdefault((_text(owner), day), [0, 0, 0])
+        total[0] += row[0]
+        total[1] += sum(row[3:7])
+        total[2] += row[8]
+    for place, total in sorted(totals.items()):
+        yield _ADD_TOTAL, (*place, *total)
 
 
 def _text(text: str) -> str:

@@ -9,7 +9,8 @@ from tieline.core.history.token_estimate import CHARACTERS_PER_TOKEN
 from tieline.core.legs.access import ModelAccess
 from tieline.core.legs.leg import Ledger
 from tieline.core.legs.routing import ModelRoute
-from tieline.core.usage.meter import NO_TOKENS, Charge, Status
+from tieline.core.usage.meter import NO_TOKENS, Charge
+from tieline.core.usage.sums import Status
 from tieline.core.watch.secrets import hide_likely
 from tieline.model.content import Value
 from tieline.model.errors import BadRequest, GatewayError
@@ -108,8 +109,8 @@ class ForwardedLeg:
     def _admit(self, backend: str, model: str) -> None:
         meter, request = self._ledger.meter, self._request
         if meter is not None and meter.is_active:
-            client = meter.client_name(request.user_agent, request.endpoint)
-            self._charge = meter.open(request.place.owner, backend, model, client, self._estimate)
+            owner, user_agent, endpoint = request.place.owner, request.user_agent, request.endpoint
+            self._charge = meter.open(owner, backend, model, user_agent, endpoint, self._estimate)
 
     def _estimate(self) -> int:
         """Estimate the tokens of a JSON request. The size of other content, such as audio, says little about them."""

@@ -114,8 +114,6 @@ class Gateway:
             self.bus.mint,
             meter=meter,
         )
-        if meter is not None:
-            self.metrics.sources.append(meter.metric_lines)
         self.models = ModelList(router, self._secrets, clock, descriptions)
 
     async def open(self, request: Request, client: LegClient) -> WatchedLeg:

@@ -15,7 +15,8 @@ from tieline.core.legs.activity_text import ActivityRenderer, ActivityStyle
 from tieline.core.legs.losses import LossLog, losses_in
 from tieline.core.legs.parking import ParkedRun, ParkedRuns
 from tieline.core.repair.repairs import Repairs
-from tieline.core.usage.meter import NO_TOKENS, Charge, Meter, Status
+from tieline.core.usage.meter import NO_TOKENS, Charge, Meter
+from tieline.core.usage.sums import Status
 from tieline.core.watch.metrics import Metrics
 from tieline.core.watch.record import MAX_MODEL, LegRecords, title_of
 from tieline.core.watch.secrets import Secrets, hide_likely
@@ -130,8 +131,8 @@ class LedgerEntry:
         """Check the limits of the client's key. Raise GatewayError if one is exceeded."""
         meter, client = self._ledger.meter, self.client
         if meter is not None and meter.is_active:
-            name = meter.client_name(client.user_agent, client.frontend)
-            self._charge = meter.open(client.owner, self.backend, self.model, name, self._estimate)
+            labels = (client.owner, self.backend, self.model, client.user_agent, client.frontend)
+            self._charge = meter.open(*labels, self._estimate)
 
     def charge(self, ending: Finished | Failed | None, usage: Usage | None, parts: Sequence[Part]) -> None:
         """Record what the request used, once. This happens before the client receives the ending.
@@ -395,13 +396,9 @@ class WatchedLeg:
 
 
 def _status(ending: Finished | Failed | None) -> Status:
-    match ending:
-        case Failed(kind="cancelled") | Finished(reason=StopReason.CANCELLED) | None:
-            return "cancelled"
-        case Finished():
-            return "ok"
-        case Failed():
-            return "failed"
+    if isinstance(ending, Finished):
+        return "cancelled" if ending.reason is StopReason.CANCELLED else "ok"
+    return "cancelled" if ending is None or ending.kind == "cancelled" else "failed"
 
 
 class _FailedLeg:

@@ -25,12 +25,6 @@ class KeyLimits(Value):
     cost_per_day: int | None = None
     cost_per_month: int | None = None
 
-    @property
-    def has_budgets(self) -> bool:
-        """Whether any limit applies to a day or a month."""
-        budgets = (self.tokens_per_day, self.tokens_per_month, self.cost_per_day, self.cost_per_month)
-        return any(budget is not None for budget in budgets)
-
 
 NO_LIMITS = KeyLimits()
 
@@ -41,10 +35,6 @@ class Amount(NamedTuple):
     tokens: int = 0
     cost: int = 0
     requests: int = 0
-
-    def plus(self, other: "Amount") -> "Amount":
-        """Return the sum of both amounts."""
-        return Amount(self.tokens + other.tokens, self.cost + other.cost, self.requests + other.requests)
 
 
 def day_of(now: float) -> str:

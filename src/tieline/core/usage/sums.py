@@ -1,0 +1,102 @@
+"""Usage entries, one for each request, and their sums."""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import msgspec
+
+from tieline.core.usage.limits import DAY
+
+Status = Literal["ok", "failed", "cancelled"]
+
+COLUMNS = (
+    *("requests", "failed", "cancelled", "input", "output", "cache_read", "cache_write", "reasoning"),
+    *("cost", "unpriced", "estimated"),
+)
+"""The names of the sums, in the order of a row."""
+MAX_ROWS = 10_000
+"""Number of rows of one `UsageSums`. Further combinations of models and clients are summed up as `other`."""
+MAX_NEW = 500
+"""Number of entries that are added up together."""
+OTHER = "other"
+
+Place = tuple[str, int, str, str, str]
+"""What a row is for: the key, the number of the day since 1970, the backend, the model and the client."""
+
+
+class UsageEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What one request to an upstream used."""
+
+    at: int
+    """When it ended, in seconds since 1970."""
+    owner: str
+    """The name of the key; empty for the gateway's own keys."""
+    backend: str
+    model: str
+    client: str
+    status: Status
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    cost: int | None = None
+    """The cost in billionths; None if it is unknown."""
+    is_estimated: bool = False
+    """Whether the tokens are an estimate, because the upstream did not report them."""
+
+
+class UsageSums:
+    """The sums of entries. They take bounded memory, however many entries are added."""
+
+    __slots__ = ("_new", "_rows", "count")
+
+    def __init__(self, entries: Iterable[UsageEntry] = ()) -> None:
+        self._rows: dict[Place, list[int]] = {}
+        self._new: list[UsageEntry] = []
+        """Entries that have not been added up yet. To add up many at once takes less time."""
+        self.count = 0
+        """The number of entries."""
+        for entry in entries:
+            self.add(entry)
+
+    @property
+    def rows(self) -> Mapping[Place, list[int]]:
+        """The sums in the order of `COLUMNS`. The cost is in billionths."""
+        self._add_up()
+        return self._rows
+
+    def add(self, entry: UsageEntry) -> None:
+        """Add an entry."""
+        self.count += 1
+        self._new.append(entry)
+        if len(self._new) >= MAX_NEW:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        rows = self._rows
+        for entry in self._new:
+            place = (entry.owner, entry.at // DAY, entry.backend, entry.model, entry.client)
+            row = rows.get(place)
+            if row is None:
+                row = self._new_row(place)
+            row[0] += 1
+            if entry.status != "ok":
+                row[1 if entry.status == "failed" else 2] += 1
+            row[3] += entry.input
+            row[4] += entry.output
+            row[5] += entry.cache_read
+            row[6] += entry.cache_write
+            row[7] += entry.reasoning
+            if entry.cost is None:
+                row[9] += 1
+            else:
+                row[8] += entry.cost
+            if entry.is_estimated:
+                row[10] += 1
+        self._new.clear()
+
+    def _new_row(self, place: Place) -> list[int]:
+        if len(self._rows) >= MAX_ROWS:
+            place = (*place[:3], OTHER, OTHER)
+        return self._rows.setdefault(place, [0] * len(COLUMNS))
