@@ -1,4 +1,4 @@
-"""Replicas as programs behind a real nginx, and clients that talk to them through it."""
+"""Replicas as programs behind a real load balancer, and clients that talk to them through it."""
 
 import asyncio
 import json
@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,6 +25,8 @@ KEY = "gateway-key"
 SECRET = "the-secret-of-this-cluster"
 WAIT = 30.0
 DEPLOY = Path(__file__).parents[2] / "deploy"
+PLACES = f"/usr/sbin:{Path(sys.executable).parent}"
+"""Where programs are that may not be on the path."""
 TIMEOUTS = Timeouts(connect=10, first_byte=60, idle=60)
 MAX_BODY = 1 << 20
 
@@ -92,51 +95,102 @@ class ReplicaProcess:
             self.process.wait(WAIT)
 
 
-class Nginx:
-    """nginx with the configuration in `deploy/`, in front of replicas."""
+class Balancer(ABC):
+    """A load balancer with its configuration in `deploy/`, in front of replicas."""
+
+    program: str
+    """The name of the program."""
+    package: str
+    """How to install it."""
 
     def __init__(self, folder: Path, ports: list[int]) -> None:
+        found = shutil.which(self.program) or shutil.which(self.program, path=PLACES)
+        if found is None:
+            pytest.skip(f"{self.program} is not installed: install {self.package}")
         self.port = free_port()
         self.origin = Origin("http", "127.0.0.1", self.port)
-        self._folder = folder / "nginx"
+        self._found = found
+        self._folder = folder / self.program
         self._folder.mkdir()
-        self._config = self._folder / "nginx.conf"
-        self._config.write_text(nginx_config((DEPLOY / "nginx.conf").read_text(), self._folder, self.port, ports))
-        program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-        if program is None:
-            pytest.skip("nginx is not installed: install the Debian package `nginx`")
-        self.program = program
+        self._write_config(ports)
         self._process: subprocess.Popen[bytes] | None = None
 
     def check(self) -> subprocess.CompletedProcess[str]:
-        """Let nginx check its configuration."""
+        """Let the program check its configuration."""
         return subprocess.run(  # noqa: S603 - a fixed program
-            self._command("-t"), capture_output=True, text=True, check=False, timeout=WAIT
+            (self._found, *self._checking()), capture_output=True, text=True, check=False, timeout=WAIT
         )
 
     def start(self) -> None:
-        """Start nginx and wait until it accepts connections."""
-        self._process = subprocess.Popen(self._command("-g", "daemon off;"))  # noqa: S603 - a fixed program
+        """Start the program and wait until it accepts connections."""
+        with (self._folder / "log").open("ab") as log:
+            command = (self._found, *self._serving())
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 - a fixed program
         until = time.monotonic() + WAIT
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()
             except OSError:
-                assert self._process.poll() is None, "nginx did not start"
-                assert time.monotonic() < until, "nginx did not start in time"
+                assert self._process.poll() is None, (self._folder / "log").read_text()
+                assert time.monotonic() < until, f"{self.program} did not start in time"
                 time.sleep(0.02)
             else:
                 return
 
     def stop(self) -> None:
-        """Stop nginx and its workers."""
+        """Stop the program."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait(WAIT)
 
-    def _command(self, *arguments: str) -> tuple[str, ...]:
-        log = str(self._folder / "error.log")
-        return (self.program, "-p", str(self._folder), "-c", str(self._config), "-e", log, *arguments)
+    @abstractmethod
+    def _write_config(self, ports: list[int]) -> None: ...
+
+    @abstractmethod
+    def _checking(self) -> tuple[str, ...]: ...
+
+    @abstractmethod
+    def _serving(self) -> tuple[str, ...]: ...
+
+
+class Nginx(Balancer):
+    program = "nginx"
+    package = "the Debian package `nginx`"
+
+    def _write_config(self, ports: list[int]) -> None:
+        text = nginx_config((DEPLOY / "nginx.conf").read_text(), self._folder, self.port, ports)
+        (self._folder / "nginx.conf").write_text(text)
+
+    def _checking(self) -> tuple[str, ...]:
+        return (*self._arguments(), "-t")
+
+    def _serving(self) -> tuple[str, ...]:
+        return (*self._arguments(), "-g", "daemon off;")
+
+    def _arguments(self) -> tuple[str, ...]:
+        return ("-p", str(self._folder), "-c", str(self._folder / "nginx.conf"), "-e", str(self._folder / "error.log"))
+
+
+class Envoy(Balancer):
+    program = "envoy"
+    package = "it with `make servers`"
+
+    def _write_config(self, ports: list[int]) -> None:
+        text = envoy_config((DEPLOY / "envoy.yaml").read_text(), self.port, ports)
+        (self._folder / "envoy.yaml").write_text(text)
+
+    def _checking(self) -> tuple[str, ...]:
+        return (*self._arguments(), "--mode", "validate")
+
+    def _serving(self) -> tuple[str, ...]:
+        # Without hot restarts, several can run on one machine.
+        return (*self._arguments(), "--disable-hot-restart", "--concurrency", "1", "--drain-time-s", "0")
+
+    def _arguments(self) -> tuple[str, ...]:
+        return ("-c", str(self._folder / "envoy.yaml"), "--log-level", "warning")
+
+
+BALANCERS = pytest.mark.parametrize("balancer", [Nginx, Envoy])
 
 
 def nginx_config(text: str, folder: Path, port: int, ports: list[int]) -> str:
@@ -152,12 +206,21 @@ def nginx_config(text: str, folder: Path, port: int, ports: list[int]) -> str:
     return re.sub(r"(?:        server tieline-\d:18741 [^\n]*\n)+", servers, text, count=1)
 
 
-class Cluster:
-    """Replicas as programs, nginx, a simulated Cursor, and a client."""
+def envoy_config(text: str, port: int, ports: list[int]) -> str:
+    """Return the example configuration for these ports."""
+    text = text.replace("{ address: 0.0.0.0, port_value: 8080 }", f"{{ address: 127.0.0.1, port_value: {port} }}", 1)
+    (line, *_) = found = re.findall(r" +- endpoint: .*\n", text)
+    address = "address: tieline-1, port_value: 18741"
+    replicas = (line.replace(address, f"address: 127.0.0.1, port_value: {one}") for one in ports)
+    return text.replace("".join(found), "".join(replicas), 1)
 
-    def __init__(self, replicas: list[ReplicaProcess], nginx: Nginx, sim: CursorSim, client: HttpClient) -> None:
+
+class Cluster:
+    """Replicas as programs, a load balancer, a simulated Cursor, and a client."""
+
+    def __init__(self, replicas: list[ReplicaProcess], balancer: Balancer, sim: CursorSim, client: HttpClient) -> None:
         self.replicas = replicas
-        self.nginx = nginx
+        self.balancer = balancer
         self.sim = sim
         self.client = client
 
@@ -192,9 +255,13 @@ async def started(
     size: int = 3,
     more: str = "",
     page: bool = False,
+    balancer: type[Balancer] = Nginx,
     env: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[Cluster, None]:
-    """Start replicas and nginx. `more` is added to the configuration. `page` says whether they serve the web page."""
+    """Start replicas and a load balancer.
+
+    `more` is added to the configuration. `page` says whether they serve the web page.
+    """
     async with CursorSim() as sim:
         settings = f"""
 [cursor]
@@ -222,17 +289,17 @@ enabled = false
             **(env or {}),
         }
         replicas = [ReplicaProcess(folder, number, settings, known) for number in range(size)]
-        nginx = Nginx(folder, [replica.port for replica in replicas])
+        proxy = balancer(folder, [replica.port for replica in replicas])
         client = HttpClient(per_origin=256)
         try:
             for replica in replicas:
                 replica.start()
             for replica in replicas:
                 await replica.ready(client)
-            nginx.start()
-            yield Cluster(replicas, nginx, sim, client)
+            proxy.start()
+            yield Cluster(replicas, proxy, sim, client)
         finally:
-            nginx.stop()
+            proxy.stop()
             await client.aclose()
             for replica in replicas:
                 replica.kill()

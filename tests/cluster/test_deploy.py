@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.processes import DEPLOY, Nginx, nginx_config
+from tests.cluster.processes import BALANCERS, DEPLOY, Balancer, envoy_config, nginx_config
 from tieline.app.config_file import ConfigFile, load_config
 
 CHART = DEPLOY / "helm" / "tieline"
@@ -96,14 +96,21 @@ def test_all_examples_name_the_same_replicas() -> None:
         assert set(re.findall(r"tieline-\d", (DEPLOY / name).read_text())) == replicas
 
 
-def test_nginx_accepts_its_configuration(tmp_path: Path) -> None:
-    checked = Nginx(tmp_path, [18741, 18742]).check()
+@BALANCERS
+def test_a_load_balancer_accepts_its_configuration(tmp_path: Path, balancer: type[Balancer]) -> None:
+    checked = balancer(tmp_path, [18741, 18742]).check()
     assert checked.returncode == 0, checked.stderr
 
 
-def test_the_tested_configuration_of_nginx_is_the_example(tmp_path: Path) -> None:
+def test_the_tested_configurations_are_the_examples(tmp_path: Path) -> None:
     """Apart from addresses and places of files."""
-    text = (DEPLOY / "nginx.conf").read_text()
-    tested = nginx_config(text, tmp_path, 8080, [1, 2])
-    kept = [line for line in text.splitlines() if "tieline-" not in line and line not in tested.splitlines()]
-    assert kept == ["worker_processes auto;", "        listen 8080;"]
+
+    def changed(text: str, tested: str) -> list[str]:
+        lines = tested.splitlines()
+        return [line.strip() for line in text.splitlines() if "tieline-" not in line and line not in lines]
+
+    nginx, envoy = ((DEPLOY / name).read_text() for name in ("nginx.conf", "envoy.yaml"))
+    expected = ["worker_processes auto;", "listen 8080;"]
+    assert changed(nginx, nginx_config(nginx, tmp_path, 8081, [1, 2])) == expected
+    expected = ["socket_address: { address: 0.0.0.0, port_value: 8080 }"]
+    assert changed(envoy, envoy_config(envoy, 8081, [1, 2])) == expected

@@ -1,13 +1,16 @@
-"""Tests with three replicas as programs, PostgreSQL and nginx: replicas are killed, restarted and cut off."""
+"""Tests with three replicas as programs, PostgreSQL and load balancers: replicas are killed, restarted and cut off."""
 
 import asyncio
 import json
 import signal
 from collections.abc import Awaitable, Callable
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 
-from tests.cluster.processes import Cluster, Turn, started
+import httpx2
+
+from tests.cluster.processes import BALANCERS, Balancer, Cluster, Turn, started
+from tests.cluster.support import Messages, Socket
 from tests.postgres import PostgresServer
 
 MANY = 1000
@@ -28,7 +31,7 @@ async def each(turns: list[Turn], work: Callable[[Turn], Awaitable[object]]) -> 
 
 
 class Load:
-    """Clients that hold one conversation after another through nginx."""
+    """Clients that hold one conversation after another through the load balancer."""
 
     def __init__(self, cluster: Cluster, clients: int = 4) -> None:
         self._cluster = cluster
@@ -43,7 +46,7 @@ class Load:
         await asyncio.gather(*self._clients)
 
     async def _talk(self) -> None:
-        origin = self._cluster.nginx.origin
+        origin = self._cluster.balancer.origin
         while not self._is_over:
             turn = Turn(self._cluster, next(self._numbers))
             await turn.start(origin)
@@ -59,19 +62,23 @@ class Load:
                 await asyncio.sleep(0.05)
 
 
-async def test_a_thousand_runs_survive_the_death_of_their_replica(postgres_url: str, tmp_path: Path) -> None:
-    async with started(tmp_path, postgres_url) as cluster:
+@BALANCERS
+async def test_a_thousand_runs_survive_the_death_of_their_replica(
+    postgres_url: str, tmp_path: Path, balancer: type[Balancer]
+) -> None:
+    async with started(tmp_path, postgres_url, balancer=balancer) as cluster:
         owner = cluster.replicas[0]
         turns = [Turn(cluster, number) for number in range(MANY)]
         await each(turns, lambda turn: turn.start(owner.origin))
         runs = cluster.sim.runs
         owner.kill()
-        await each(turns, lambda turn: turn.finish(cluster.nginx.origin))
+        await each(turns, lambda turn: turn.finish(cluster.balancer.origin))
         assert cluster.sim.runs == runs + MANY
 
 
-async def test_a_rolling_restart_fails_no_request(postgres_url: str, tmp_path: Path) -> None:
-    async with started(tmp_path, postgres_url) as cluster:
+@BALANCERS
+async def test_a_rolling_restart_fails_no_request(postgres_url: str, tmp_path: Path, balancer: type[Balancer]) -> None:
+    async with started(tmp_path, postgres_url, balancer=balancer) as cluster:
         load = Load(cluster)
         for replica in cluster.replicas:
             await load.more(20)
@@ -82,6 +89,20 @@ async def test_a_rolling_restart_fails_no_request(postgres_url: str, tmp_path: P
         await load.more(20)
         await load.stop()
         assert load.turns >= 80
+
+
+@BALANCERS
+async def test_streamed_calls_and_calls_on_websockets_are_resumed(
+    postgres_url: str, tmp_path: Path, balancer: type[Balancer]
+) -> None:
+    async with started(tmp_path, postgres_url, balancer=balancer) as cluster, httpx2.AsyncClient() as client:
+        url = f"http://127.0.0.1:{cluster.balancer.port}"
+        for kind, replica in product((Messages, Socket), cluster.replicas):
+            conversation = kind(client)
+            await conversation.start(f"http://127.0.0.1:{replica.port}")
+            runs = cluster.sim.runs
+            assert await conversation.finish(url) == "It is sunny."
+            assert cluster.sim.runs == runs, "the run was replayed instead of resumed"
 
 
 async def test_a_second_signal_ends_the_draining(postgres_url: str, tmp_path: Path) -> None:
