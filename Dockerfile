@@ -6,7 +6,12 @@ RUN python -m venv /opt/tieline \
     && /opt/tieline/bin/pip install --no-cache-dir --only-binary=:all: --require-hashes -r requirements/run.lock
 COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
 COPY src src
+# Optional requirements, such as `--build-arg EXTRAS=postgres`. They are not locked.
+ARG EXTRAS=
 RUN /opt/tieline/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
+    && if [ -n "$EXTRAS" ]; then \
+        /opt/tieline/bin/pip install --no-cache-dir --only-binary=:all: --no-build-isolation ".[$EXTRAS]"; \
+    fi \
     && /opt/tieline/bin/pip uninstall --yes pip flit_core
 
 FROM python:3.12-slim
