@@ -45,6 +45,7 @@ class Fake:
         line, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().splitlines()
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         if line.split()[1] == "/readyz":
+            assert headers["host"] == "127.0.0.1"  # every replica allows it, whatever its `hosts` are
             status = "200 OK" if self.is_ready else "503 Service Unavailable"
             writer.write(f"HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n".encode())
             return
