@@ -70,7 +70,7 @@ def parked_runs(bench: Bench) -> list[Row]:
         server.start()
         run_load(server.target(CHAT_TO_ANTHROPIC), Load((_body(server),), "stream", 64, seconds=bench.plan.warm_up))
         alone.add(name, _first_byte(alone, server))
-        memory.add(name, _park(memory, server, _with_tool(server, stream=True), PARKED))
+        memory.add(name, _park(memory, server, with_tool(server, stream=True), PARKED))
         began, before = time.monotonic(), _counts(bench)
         share.add(name, _share_when_quiet(server))
         among.add(name, _first_byte(among, server))
@@ -96,7 +96,8 @@ def _body(server: Server) -> bytes:
     return small_request(server.target(CHAT_TO_ANTHROPIC).model, stream=True)
 
 
-def _with_tool(server: Server, *, stream: bool) -> dict[str, Any]:
+def with_tool(server: Server, *, stream: bool) -> dict[str, Any]:
+    """Return a request with a tool, which the fake upstream calls."""
     model = server.target(CHAT_TO_ANTHROPIC).model
     return {**json.loads(small_request(model, stream=stream)), "tools": [TOOL]}
 
@@ -112,7 +113,7 @@ def _counts(bench: Bench) -> dict[str, int]:
 
 def _is_good_turn(server: Server) -> bool:
     """Act as a client that runs the tool. Return whether the calls and the final answer are correct."""
-    target, request = server.target(CHAT_TO_ANTHROPIC), _with_tool(server, stream=False)
+    target, request = server.target(CHAT_TO_ANTHROPIC), with_tool(server, stream=False)
     calls = 0
     while True:
         answer = fetch(target.port, target.path, json.dumps(request).encode(), target.headers)

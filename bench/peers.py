@@ -179,21 +179,35 @@ class Tieline(Peer):
 
 
 class KeyedTieline(Tieline):
-    """Tieline with a named key that has limits, and with recorded usage."""
+    """Tieline with a named key that has limits, and with usage recorded in SQLite, or in PostgreSQL at `store`."""
 
-    name = "tieline-keys"
-    title = "keys, limits and usage"
+    def __init__(self, store: str | None = None) -> None:
+        self.name = "tieline-sqlite" if store is None else "tieline-postgres"
+        self.title = "keys and usage, SQLite" if store is None else "keys and usage, PostgreSQL"
+        self._store = store
 
     def launch(self) -> Launch:
         launch = super().launch()
-        shutil.rmtree(BUILD / "state", ignore_errors=True)
-        return Launch(
-            launch.command, {**launch.env, "TIELINE_KEY": f"own-{KEY}", "XDG_STATE_HOME": str(BUILD / "state")}
-        )
+        return Launch(launch.command, launch.env | _private_state(self.name) | _store(self._store))
 
     def backends(self) -> str:
         limits = "requests_per_minute = 1_000_000\ntokens_per_day = 1_000_000_000\ncost_per_month = 1_000_000\n"
-        return super().backends() + f'\n[keys.bench]\nkey_env = "TIELINE_BENCH_KEY"\n{limits}'
+        store = "" if self._store is None else STORE
+        return super().backends() + f'\n[keys.bench]\nkey_env = "TIELINE_BENCH_KEY"\n{limits}{store}'
+
+
+STORE = '\n[store]\nurl_env = "TIELINE_STORE_URL"\n'
+
+
+def _private_state(name: str) -> dict[str, str]:
+    """Return the environment of a gateway that has a key and an empty state folder of its own."""
+    folder = BUILD / "state" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    return {"TIELINE_KEY": f"own-{KEY}", "XDG_STATE_HOME": str(folder)}
+
+
+def _store(url: str | None) -> dict[str, str]:
+    return {} if url is None else {"TIELINE_STORE_URL": url}
 
 
 class CursorRuns(Tieline):
@@ -211,6 +225,24 @@ class CursorRuns(Tieline):
 
     def target(self, route: Route) -> Target | None:
         return Target(self.port, CHAT_PATH, "cursor/demo", BEARER) if route == CHAT_TO_ANTHROPIC else None
+
+
+class Replica(CursorRuns):
+    """A replica of a cluster, on a shared database. The fake upstream is Cursor's service."""
+
+    def __init__(self, number: int, store: str, listen: int) -> None:
+        super().__init__("http1", f"replica {number}")
+        self.name = f"tieline-replica-{number}"
+        self._store = store
+        self._listen = listen
+
+    def launch(self) -> Launch:
+        launch = super().launch()
+        env = {**_private_state(self.name), **_store(self._store), "TIELINE_KEY": KEY}
+        return Launch(launch.command, launch.env | env | {"TIELINE_CLUSTER_SECRET": KEY})
+
+    def backends(self) -> str:
+        return super().backends() + STORE + f'\n[cluster]\nlisten = "127.0.0.1:{self._listen}"\n'
 
 
 class Nginx(Peer):
@@ -389,6 +421,5 @@ class TensorZero(Peer):
 
 
 PEERS: tuple[Peer, ...] = (Tieline(), Nginx(), TensorZero(), LiteLLM(), Portkey())
-KEYED: tuple[Peer, ...] = (KeyedTieline(),)
 CURSOR_RUNS: tuple[Peer, ...] = (CursorRuns("http1", "HTTP/1.1"), CursorRuns("http2", "HTTP/2"))
 """Tieline with Cursor's service as its upstream. These are compared only with the first of PEERS."""

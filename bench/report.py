@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from acp_runs import AGENT_RUNS
-from peers import CURSOR_RUNS, KEYED
+from peers import CURSOR_RUNS
 from scenarios import Row
+from teams import FORWARDED, POSTGRES, SQLITE
 
 SUBJECT = "tieline"
 BASELINE = "nginx"
@@ -81,7 +82,10 @@ CURSOR_GOALS: tuple[Goal, ...] = (
     *_for_each_transport("parked first byte", 2.0),
 )
 
-KEY_GOALS: tuple[Goal, ...] = (Goal("keyed stream", SUBJECT, True, 0.9, KEYED[0].name),)
+KEY_GOALS: tuple[Goal, ...] = (
+    *(Goal(row, SUBJECT, True, 0.9, store) for row in ("keyed stream", "keyed plain") for store in (SQLITE, POSTGRES)),
+    Goal("added by forwarding", None, False, 2.0, FORWARDED),
+)
 
 AGENT_GOALS: tuple[Goal, ...] = (
     Goal("acp added", None, False, 5.0, AGENT_RUNS.name),
@@ -177,8 +181,8 @@ def cursor_goals(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
 
 
 def key_goals(rows: Sequence[Row], titles: Mapping[str, str]) -> str:
-    """Return a table with the goals for requests with keys and the measured values."""
-    return _goals("requests with keys", KEY_GOALS, rows, titles)
+    """Return a table with the goals for teams and the measured values."""
+    return _goals("teams", KEY_GOALS, rows, titles)
 
 
 def agent_goals(rows: Sequence[Row], titles: Mapping[str, str]) -> str:

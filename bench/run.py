@@ -15,10 +15,10 @@ from pathlib import Path
 
 import acp_runs
 import report
+import teams
 from conversations import CONVERSATIONS
 from cursor_runs import measure_cursor_runs
-from keyed_requests import measure_keyed_requests
-from peers import CURSOR_RUNS, KEYED, PEERS, Peer, Upstream
+from peers import CURSOR_RUNS, PEERS, Peer, Upstream
 from procs import BUILD, LOAD_CORE, PACE_MS, SERVER_CORE, BenchError, Process, check_machine, compile_c, free_ports
 from response_turns import RESPONSE_TURNS
 from scenarios import FULL_SCENARIOS, SCENARIOS, Bench, Plan, Row, Server, harness_limit, progress, start_and_idle
@@ -135,11 +135,15 @@ def run(args: argparse.Namespace) -> int:
         servers = make_servers([peer for peer in peers if peer.name in versions], upstream, stack)
         has_subject = report.SUBJECT in versions
         cursor_runs = make_servers(CURSOR_RUNS if has_subject and is_full else (), upstream, stack)
-        keyed = make_servers(KEYED if has_subject else (), upstream, stack)
         bench = Bench(plan, upstream, servers, cursor_runs)
         limits = harness_limit(bench)
         rows = measure(bench, unavailable)
-        key_rows = measure_keyed_requests(bench, keyed, unavailable)
+        key_rows: list[Row] = []
+        if has_subject:
+            team = stack.enter_context(teams.team_peers(unavailable))
+            keyed, replicas = (make_servers(peers, upstream, stack) for peers in (team.keyed, team.replicas))
+            key_rows = teams.measure_keyed_requests(bench, keyed, unavailable)
+            key_rows += teams.measure_forwarding(replicas, unavailable)
         cursor_rows = measure_cursor_runs(bench, unavailable)
         agent_rows = acp_runs.measure_agent_runs(plan, unavailable) if has_subject and is_full else []
     took = time.monotonic() - began
@@ -164,7 +168,7 @@ def run(args: argparse.Namespace) -> int:
         "rows": [asdict(row) for row in every_row],
     }
     (BUILD / "last.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    ours = (report.SUBJECT, acp_runs.AGENT_RUNS.name, *(peer.name for peer in (*CURSOR_RUNS, *KEYED)))
+    ours = (report.SUBJECT, acp_runs.AGENT_RUNS.name, *teams.TITLES, *(peer.name for peer in CURSOR_RUNS))
     return 1 if any(row.errors.get(name) for row in every_row for name in ours) else 0
 
 
@@ -186,8 +190,9 @@ def show(
     print(report.floors(rows, {name: title for name, title in titles.items() if name not in unavailable}))
     notes = report.remarks(rows, titles | runs | acp_runs.TITLES, unavailable)
     if key_rows:
-        key_titles = {report.SUBJECT: "no keys", **{peer.name: peer.title for peer in KEYED}}
-        print("\nThe same gateway without keys, and with a key that has limits and whose usage is recorded.\n")
+        key_titles = {report.SUBJECT: "no keys", **teams.TITLES}
+        print("\nThe same gateway without keys, and with a key that has limits and whose usage is recorded; and runs")
+        print("that are resumed at the replica that holds them, or at another one.\n")
         print(report.figures(key_rows, key_titles, unavailable))
         print()
         print(report.key_goals(key_rows, key_titles))

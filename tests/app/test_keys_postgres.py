@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from tests.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 from tieline.app.config import KeyRules
 from tieline.app.database.postgres import PostgresDatabase
 from tieline.app.keys.stored import StoredKeys

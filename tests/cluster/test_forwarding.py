@@ -18,7 +18,7 @@ from tests.cluster.support import (
     cluster,
     until,
 )
-from tests.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 from tieline.app.config import AcpSettings, AgentSettings, Config, KeySettings
 from tieline.app.ids import tag_of
 

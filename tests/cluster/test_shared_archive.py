@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 from tieline.app.database.postgres import PostgresDatabase, PostgresLimits
 from tieline.app.database.shared_archive import SWEEP_INTERVAL, SharedArchive
 from tieline.core.archive.archive import ArchiveLimits

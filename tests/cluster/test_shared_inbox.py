@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.page_support import ANN, BOB, OWNER_KEYS, TWO_OWNERS, Asking, Person
 from tests.cluster.support import PATIENCE, cluster, until
-from tests.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 from tieline.app.cluster.shared_inbox import REMOVE_AFTER, DatabaseInbox
 from tieline.app.config import Config, InboxSettings
 from tieline.app.database.postgres import PostgresDatabase

@@ -11,7 +11,7 @@ from tests.cluster.page_support import ANN, BOB, OWNER_KEYS, TWO_OWNERS, Person,
 from tests.cluster.processes import KEY, TIMEOUTS, Cluster, ReplicaProcess, started
 from tests.cluster.support import PATIENCE, Replica, cluster, until
 from tests.core.scripted import END, Script, words
-from tests.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 from tieline.app.config import AcpSettings, AgentSettings, Config
 from tieline.model.events import Event, Started
 

@@ -12,7 +12,7 @@ import pytest
 from tests.cluster.page_support import ANN, BOB, OWNER_KEYS, TWO_OWNERS, Person, paged_cluster
 from tests.cluster.support import PATIENCE, Replica, until
 from tests.core.scripted import END, words
-from tests.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 from tieline.app.cluster.stream_log import DatabaseStreamLog
 from tieline.app.database.postgres import PostgresDatabase
 from tieline.model.content import Text

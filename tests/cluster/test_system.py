@@ -11,7 +11,7 @@ import httpx2
 
 from tests.cluster.processes import BALANCERS, Balancer, Cluster, Turn, started
 from tests.cluster.support import Messages, Socket
-from tests.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 
 MANY = 1000
 AT_ONCE = 16

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from tests.e2e.cli_support import configured, ran, serving
-from tests.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 
 OWN = "own-key-of-the-gateway"
 CLIENTS = 6

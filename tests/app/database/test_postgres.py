@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from tests.app.database.contract import PATIENCE, DatabaseContract, OpenDatabase, StoreContract, closing
-from tests.postgres import PASSWORD, PostgresServer
+from tests.postgres_server import PASSWORD, PostgresServer
 from tieline.app.database.documents import DocumentStore
 from tieline.app.database.engine import Database, DatabaseFailed, DatabaseUnavailable
 from tieline.app.database.migrations import Migration

@@ -11,7 +11,7 @@ import pytest
 
 from tests.app.database.contract import PATIENCE
 from tests.app.database.test_postgres import QUICK, until
-from tests.postgres import PASSWORD, PostgresServer
+from tests.postgres_server import PASSWORD, PostgresServer
 from tests.web.serving import PageStand, serving
 from tieline.app.build.shared_records import pruning
 from tieline.app.config import Config, StoreSettings, ToolSettings
