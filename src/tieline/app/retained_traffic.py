@@ -16,7 +16,7 @@ import msgspec
 
 from tieline.app.database.engine import Database, DatabaseFailed, Row
 from tieline.app.database.row_queue import RowQueue
-from tieline.core.watch.bus import PAGE_SIZE, Bus, BusEvent, LegChanged, searchable_text
+from tieline.core.watch.bus import PAGE_SIZE, Bus, searchable_text
 from tieline.core.watch.record import LegRecord, LegSummary
 from tieline.model.errors import GatewayError
 from tieline.model.scope import Scope
@@ -27,8 +27,8 @@ log = logging.getLogger("tieline")
 
 MAX_UNENCODED = 500
 """Maximum number of legs that wait to be encoded."""
-SHARE = 0.05
-"""The part of one core that encoding may take."""
+SHARE = 0.02
+"""The part of one core that encoding may take. This suffices for tens of legs per second."""
 MAX_WORDS = 8
 """Maximum number of words in a query."""
 
@@ -57,7 +57,7 @@ class RetainedTraffic:
 
     def start(self) -> None:
         """Begin to store legs. Call this in the event loop."""
-        self._bus.subscribe(self._watch)
+        self._bus.records.on_end = self._on_end
 
     async def legs(self, before: str | None, query: str, scope: Scope) -> Sequence[LegSummary | msgspec.Raw]:
         """Return the summaries of the newest legs of all replicas. During an outage, return those of this one."""
@@ -97,11 +97,9 @@ class RetainedTraffic:
 
     # ── Storing ──────────────────────────────────────────────────────────────────────────────────
 
-    def _watch(self, event: BusEvent) -> None:
-        if not isinstance(event, LegChanged) or event.record.duration is None:
-            return
+    def _on_end(self, record: LegRecord) -> None:
         if len(self._ended) < MAX_UNENCODED:
-            self._ended.append(event.record)
+            self._ended.append(record)
         elif not self._is_full:
             self._is_full = True
             log.warning("requests end faster than their records are stored: the retained traffic is incomplete")

@@ -307,6 +307,8 @@ class LegRecords:
         """The beginning of all ids."""
         self.notify: Callable[[LegRecord], None] | None = None
         """Called with a leg's record when the leg is routed, sends its first event or ends; None if nothing watches."""
+        self.on_end: Callable[[LegRecord], None] | None = None
+        """Called with a leg's record when the leg ends; None if ended legs are not stored."""
         self.kept: deque[LegRecord] = deque()
         """The records, oldest first, with consecutive numbers."""
         self.first_byte = Histogram()
@@ -351,6 +353,8 @@ class LegRecords:
                 self._size += record.size
                 while self._size > self._max_total_size and len(self.kept) > 1:
                     self._drop_oldest()
+            if self.on_end is not None:
+                self.on_end(record)
         self._changed(record)
 
     def _changed(self, record: LegRecord) -> None:
