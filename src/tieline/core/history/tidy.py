@@ -68,18 +68,13 @@ def _calls_of(message: Message, used: set[str]) -> list[str] | None:
     return calls
 
 
-def _answers(message: Message, calls: Sequence[str]) -> bool:
+def _answers(message: Message, calls: list[str]) -> bool:
     """Return whether a message begins with the results of these calls, in order, and contains no other results."""
-    count = len(calls)
-    if count and message.role != "user":
-        return False
-    found = 0
-    for place, part in enumerate(message.parts):
-        if type(part) is ToolResult:
-            if place != found or place >= count or part.call_id != calls[place]:
-                return False
-            found += 1
-    return found == count
+    count, parts = len(calls), message.parts
+    if not count:
+        return ToolResult not in map(type, parts)
+    answered = [part.call_id for part in parts[:count] if type(part) is ToolResult]
+    return message.role == "user" and answered == calls and ToolResult not in map(type, parts[count:])
 
 
 def _turns(messages: Sequence[Message]) -> Iterator[tuple[Sequence[Message], Sequence[Message]]]:
