@@ -69,7 +69,7 @@ format: $(VENV)/dev.stamp ## Format the code and apply safe lint fixes
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: $(VENV)/run.stamp ## Measure against nginx and other gateways (QUICK=1: nginx only, 3 minutes)
+bench: $(VENV)/dev.stamp ## Measure against nginx and other gateways (QUICK=1: nginx only, 3 minutes)
 	$(BIN)/python bench/run.py $(if $(QUICK),--quick)
 
 walk: $(VENV)/dev.stamp ## List the source files that take part in a request

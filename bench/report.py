@@ -162,9 +162,10 @@ def _floor_line(floor: Floor, row: Row, against: Row | None, others: Sequence[st
 
 
 def _between_rows(row: Row, against: Row) -> float | None:
-    """Return Tieline's CPU time in another row divided by that in this one."""
-    own, other = row.cpu_us.get(SUBJECT), against.cpu_us.get(SUBJECT)
-    return median(other) / median(own) if own and other else None
+    """Return Tieline's CPU time in another row divided by that in this one, as the median over all rounds."""
+    pairs = zip(row.cpu_us.get(SUBJECT, []), against.cpu_us.get(SUBJECT, []), strict=False)
+    ratios = [other / own for own, other in pairs]
+    return median(ratios) if ratios else None
 
 
 def _lead(row: Row, name: str) -> str:

@@ -8,14 +8,14 @@ import http.client
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 
 from websockets.sync.client import connect
 
 from peers import RESPONSES_TO_ANTHROPIC
 from procs import BenchError, Target
-from scenarios import Bench, Row
+from scenarios import Bench, Row, Server
 
 TURNS = 100
 TIMEOUT_S = 10.0
@@ -74,23 +74,26 @@ def _completed(event: str) -> dict[str, Any]:
 TRANSPORTS = {"http": ("HTTP", _over_http), "websocket": ("WebSocket", _over_websocket)}
 
 
-def turns_row(name: str) -> Callable[[Bench], Row]:
-    """Return a scenario that measures conversations of 100 turns over one transport."""
-    title, transport = TRANSPORTS[name]
+def response_turns(bench: Bench) -> list[Row]:
+    """Measure conversations of 100 turns over each transport, alternately. Return a row for each transport."""
+    rows = {
+        name: Row(f"turns {name}", f"turn of a Responses conversation of {TURNS} turns, {title}", "turns/s", "turn")
+        for name, (title, _) in TRANSPORTS.items()
+    }
+    servers = [server for server in bench.servers if server.peer.name == "tieline"]
+    for server in bench.turns(bench.plan.rounds, 1, RESPONSES_TO_ANTHROPIC, servers):
+        for name, (_, transport) in TRANSPORTS.items():
+            _measure(rows[name], server, transport)
+    return list(rows.values())
 
-    def scenario(bench: Bench) -> Row:
-        row = Row(f"turns {name}", f"turn of a Responses conversation of {TURNS} turns, {title}", "turns/s", "turn")
-        servers = [server for server in bench.servers if server.peer.name == "tieline"]
-        for server in bench.turns(bench.plan.rounds, 1, RESPONSES_TO_ANTHROPIC, servers):
-            process, subject = server.process, server.peer.name
-            with transport(server.target(RESPONSES_TO_ANTHROPIC)) as answer:
-                cpu_before, began = process.cpu_seconds(), time.monotonic()
-                _converse(answer)
-                row.add(subject, TURNS / (time.monotonic() - began))
-                row.cpu_us.setdefault(subject, []).append((process.cpu_seconds() - cpu_before) / TURNS * 1e6)
-        return row
 
-    return scenario
+def _measure(row: Row, server: Server, transport: Callable[[Target], AbstractContextManager[Answer]]) -> None:
+    process, name = server.process, server.peer.name
+    with transport(server.target(RESPONSES_TO_ANTHROPIC)) as answer:
+        cpu_before, began = process.cpu_seconds(), time.monotonic()
+        _converse(answer)
+        row.add(name, TURNS / (time.monotonic() - began))
+        row.cpu_us.setdefault(name, []).append((process.cpu_seconds() - cpu_before) / TURNS * 1e6)
 
 
 def _converse(answer: Answer) -> None:
@@ -98,9 +101,3 @@ def _converse(answer: Answer) -> None:
     for number in range(TURNS):
         message = {"type": "message", "role": "user", "content": f"Question {number}: what does this function do?"}
         previous = str(answer([message], previous)["id"])
-
-
-RESPONSE_TURNS: dict[str, Callable[[Bench], Row]] = {
-    "Responses conversations over HTTP": turns_row("http"),
-    "Responses conversations over a WebSocket": turns_row("websocket"),
-}

@@ -20,7 +20,7 @@ from conversations import CONVERSATIONS
 from cursor_runs import measure_cursor_runs
 from peers import CURSOR_RUNS, PEERS, Peer, Upstream
 from procs import BUILD, LOAD_CORE, PACE_MS, SERVER_CORE, BenchError, Process, check_machine, compile_c, free_ports
-from response_turns import RESPONSE_TURNS
+from response_turns import response_turns
 from scenarios import FULL_SCENARIOS, SCENARIOS, Bench, Plan, Row, Server, harness_limit, progress, start_and_idle
 
 FULL = Plan(rounds=5, seconds=2.0, slow_rounds=3, slow_seconds=3.0, warm_up=0.5, starts=3, steps=40)
@@ -110,14 +110,15 @@ def processor() -> str:
 
 def measure(bench: Bench, unavailable: dict[str, str]) -> list[Row]:
     start_rows = start_and_idle(bench, unavailable)
-    scenarios = {**SCENARIOS, **RESPONSE_TURNS, **CONVERSATIONS}
+    scenarios = {**SCENARIOS, **CONVERSATIONS}
     if not bench.plan.quick:
         scenarios |= FULL_SCENARIOS
     rows: list[Row] = []
     for title, scenario in scenarios.items():
         progress(f"measuring: {title}")
         rows.append(scenario(bench))
-    return rows + start_rows
+    progress("measuring: Responses conversations")
+    return rows + response_turns(bench) + start_rows
 
 
 def run(args: argparse.Namespace) -> int:
