@@ -374,6 +374,24 @@ def test_the_text_of_members_and_messages_is_not_changed(dialect: str) -> None:
 
 
 @EACH_DIALECT
+def test_a_member_that_is_null_counts_as_absent(dialect: str) -> None:
+    assert sent(dialect, parsed(dialect, temperature=None, stream=None)) == {**ASK[dialect], "model": "m"}
+
+
+@EACH_DIALECT
+def test_a_setting_that_equals_its_default_is_kept(dialect: str) -> None:
+    got = sent(dialect, parsed(dialect, temperature=0, top_p=1.0))
+    assert (got["temperature"], got.get("top_p", 1.0)) == (0, 1.0)
+
+
+def test_system_messages_before_the_conversation_join_the_system_prompt() -> None:
+    messages = [{"role": "system", "content": "And polite."}, *ASK["anthropic"]["messages"]]
+    got = sent("anthropic", parsed("anthropic", messages=messages))
+    assert [block["text"] for block in got["system"]] == ["Be brief.", "And polite."]
+    assert got["messages"] == ASK["anthropic"]["messages"]
+
+
+@EACH_DIALECT
 def test_only_a_changed_message_is_built_anew(dialect: str) -> None:
     request = parsed(dialect)
     changed = Message(role="user", parts=(Text(text="Hello"),))

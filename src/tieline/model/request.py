@@ -1,7 +1,7 @@
 """A client's request, independent of its protocol."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -85,11 +85,12 @@ class RequestSource:
     if their JSON differs.
     """
 
-    __slots__ = ("body", "messages", "parsed", "protocol")
+    __slots__ = ("fields", "messages", "parsed", "protocol")
 
-    def __init__(self, protocol: str, body: bytes, messages: tuple[bytes | None, ...], parsed: "Request") -> None:
+    def __init__(self, protocol: str, fields: Any, messages: tuple[bytes | None, ...], parsed: "Request") -> None:
         self.protocol = protocol
-        self.body = body
+        self.fields = fields
+        """The top level of the JSON, in a form that only the codec of this protocol knows."""
         self.messages = messages
         """The JSON text of each message in the parsed request. An entry is None if the message has no JSON of its
         own, or if an upstream might reject its JSON."""

@@ -2,19 +2,19 @@
 
 The order of members is fixed, and the messages come last, so that consecutive requests in a conversation begin with the
 same bytes and the upstream's prompt cache works. In long conversations, the tools, the system prompt and the turns (see
-`build_messages`) are fragments from the conversation cache. JSON from a client that uses this protocol is sent
-unchanged (see `model.source`), except for the members that the gateway has to change.
+`build_messages`) are fragments from the conversation cache. If the client uses this protocol, a fragment that means the
+same is the client's own JSON (see `model.source`).
 
 The API caches the prompt up to each cache mark, and reuses a cached prompt only up to a mark. A mark from the client is
 a member of the JSON of its block. The gateway's own marks move with every request, so they are inserted into the
 finished JSON text.
 """
 
-from operator import is_
+from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from tieline.model.content import Message, ToolCall
 from tieline.model.errors import GatewayError
@@ -26,23 +26,17 @@ from tieline.wire.anthropic.build_messages import MIN_CACHED_MESSAGES, History, 
 from tieline.wire.anthropic.build_tools import ToolList
 from tieline.wire.anthropic.dialect import DEFAULT, Dialect
 from tieline.wire.anthropic.fragments import Fragment, cached_fragment
-from tieline.wire.anthropic.schema import PROTOCOL, InputTokenCount, TextBlock
+from tieline.wire.anthropic.schema import PROTOCOL, InputTokenCount, RequestFields, TextBlock
 from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.json import Malformed, encode, read
-from tieline.wire.shared.sources import settings_of, usable_source, with_messages
+from tieline.wire.shared.sources import usable_source
 from tieline.wire.shared.spelling import NO_TOOL_NAMES, BuiltRequest
 
 _COUNT = msgspec.json.Decoder(InputTokenCount)
 _UNDERSTOOD = frozenset(["thinking", "reasoning"])
 """Fields of other protocols that need no note, because they were already parsed as `Request.reasoning`."""
 _COUNTED = ("model", "thinking", "tool_choice")
-_TRANSLATED = frozenset(
-    [
-        *("max_tokens", "temperature", "top_p", "top_k", "stop_sequences", "tool_choice"),
-        *("thinking", "output_config", "output_format"),
-    ]
-)
-"""Members that are always built, never copied from the client, because the API rejects some combinations of them."""
+_SYSTEM = b'"system":'
 _NO_SYSTEM = Fragment((), b"")
 _NO_REASONING = Reasoning()
 MAX_MARKS = 4
@@ -54,11 +48,7 @@ def build_request(request: Request, dialect: Dialect = DEFAULT, cache: Conversat
     """Build the request body for /v1/messages."""
     source = usable_source(request, PROTOCOL) if request.protocol == PROTOCOL and dialect.takes_all else None
     prompt = _prompt(request, dialect, source, cache)
-    settings = _settings(request, dialect, prompt)
-    if source is not None and not prompt.is_repaired and not prompt.history.stripped:
-        body = _copied(request, prompt, settings, source)
-    else:
-        body = _joined(prompt, settings)
+    body = _joined(prompt, _settings(request, dialect, prompt))
     return BuiltRequest(body, prompt.tools.names, tuple(dict.fromkeys(prompt.notes)))
 
 
@@ -91,8 +81,6 @@ class _Prompt(Struct):
     tool_choice: dict[str, Any] | None = None
     sets_marks: bool = False
     """Whether the gateway sets cache marks itself."""
-    is_repaired: bool = False
-    """Whether some of the client's cache marks were removed, so that its JSON cannot be sent unchanged."""
 
 
 def _joined(prompt: _Prompt, fields: dict[str, Any]) -> bytes:
@@ -132,10 +120,11 @@ def _prompt(
     system = _NO_SYSTEM
     if leading:
         prefix = messages[:leading]
+        write = partial(_write_system, prefix, source)
         if history_cache is None:
-            system = _write_system(prefix)
+            system = write()
         else:
-            system = cached_fragment(history_cache, "system", prefix, None, lambda: _write_system(prefix))
+            system = cached_fragment(history_cache, "system", prefix, source is None, write)
     writer = TurnWriter(offered.names, dialect, history_cache)
     if source is not None:
         writer.texts = dict(zip(map(id, source.parsed.messages), source.messages, strict=True))
@@ -155,55 +144,46 @@ def _limit_marks(prompt: _Prompt, request: Request) -> None:
     offered, system, history, writer = prompt.tools, prompt.system, prompt.history, prompt.writer
     most = MAX_MARKS - ("cache_control" in request.extra and request.protocol == PROTOCOL)
     surplus = offered.marks + system.marks + history.marks - most
-    prompt.is_repaired = surplus > 0
     if surplus > 0 and offered.marks:
         prompt.tools = build_tools.write(request, writer.dialect, unmarked=surplus)
     surplus -= offered.marks
     if surplus > 0 and system.marks:
-        prompt.system = _write_system(system.source, unmarked=surplus)
+        prompt.system = _write_system(system.source, None, unmarked=surplus)
     surplus -= system.marks
     if surplus > 0:
         writer.without_marks(history, surplus)
 
 
-def _write_system(messages: tuple[Message, ...], unmarked: int = 0) -> Fragment:
-    """Build the system prompt from `messages`, and remove its first `unmarked` cache marks."""
+def _write_system(messages: tuple[Message, ...], source: RequestSource | None, unmarked: int = 0) -> Fragment:
+    """Build the system prompt from `messages`, and remove its first `unmarked` cache marks.
+
+    If the messages are those that `source` was parsed to, the text is the client's own JSON.
+    """
     writer = BlockWriter(NO_TOOL_NAMES, extensions=True)
     blocks: list[TextBlock] = []
     for message in messages:
         blocks += writer.system(message)
     for block in writer.marked[:unmarked]:
         block.cache_control = None
-    text = b'"system":' + encode(blocks) if blocks else b""
+    sent = None if source is None else _sent_system(messages, source)
+    text = _SYSTEM + (sent or encode(blocks)) if blocks else b""
     return Fragment(messages, text, mark_at=2, marks=len(writer.marked))
+
+
+def _sent_system(messages: tuple[Message, ...], source: RequestSource) -> bytes | None:
+    """Return the client's JSON for the system prompt, or None if `messages` is not exactly what was parsed from it."""
+    fields: RequestFields = source.fields
+    parsed = source.parsed.messages
+    is_all = len(messages) == len(parsed) - len(fields.messages) == 1
+    return bytes(fields.system) if is_all and messages[0] is parsed[0] else None
 
 
 def _with_blocks(system: Fragment, blocks: list[TextBlock]) -> Fragment:
     """Return the system prompt with these blocks appended."""
     if not blocks:
         return system
-    before = system.text[:-1] + b"," if system.text else b'"system":['
+    before = system.text[:-1] + b"," if system.text else _SYSTEM + b"["
     return Fragment((), before + encode(blocks)[1:], mark_at=2)
-
-
-# ── A client that uses the same protocol ─────────────────────────────────────────────────────────
-
-
-def _copied(request: Request, prompt: _Prompt, settings: dict[str, Any], source: RequestSource) -> bytes:
-    """Return the client's JSON request with the changed members replaced."""
-    out = settings_of(source, settings, own=_TRANSLATED)
-    parsed = source.parsed
-    del out["messages"]  # they come last
-    if not prompt.tools.is_as_sent:
-        out.pop("tools", None)
-        if prompt.tools.text:
-            out["tools"] = Raw(prompt.tools.text.removeprefix(build_tools.FIELD))
-    leading = len(request.messages) - len(prompt.conversation)
-    if prompt.system.source != parsed.messages[:leading] or not all(map(is_, prompt.system.source, parsed.messages)):
-        out.pop("system", None)
-        if prompt.system.text:
-            out["system"] = Raw(prompt.system.text.removeprefix(b'"system":'))
-    return with_messages(out, prompt.history.texts)
 
 
 # ── Settings ─────────────────────────────────────────────────────────────────────────────────────

@@ -14,7 +14,7 @@ from tieline.wire.anthropic.schema import PROTOCOL, Tool
 from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.json import encode
 from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description, fit_schema
-from tieline.wire.shared.sources import covers, member_of
+from tieline.wire.shared.sources import covers
 from tieline.wire.shared.spelling import NO_TOOL_NAMES, ToolNames
 from tieline.wire.shared.unsupported import without_hosted
 
@@ -26,20 +26,22 @@ class ToolList(Fragment):
     """The tools of a request as JSON text, and the mapping between the client's and the upstream's names for them."""
 
     names: ToolNames = NO_TOOL_NAMES
-    is_as_sent: bool = False
-    """Whether the client's own JSON for the tools can be sent unchanged."""
 
 
 def build_tools(
     request: Request, dialect: Dialect, source: RequestSource | None, cache: ConversationCache | None
 ) -> ToolList:
-    """Return the tools of a request as JSON. They are cached, because they rarely change during a conversation."""
+    """Return the tools of a request as JSON: as the client sent them in `source`, if they mean the same.
+
+    They are cached, because they rarely change during a conversation.
+    """
 
     def build() -> ToolList:
         tools = write(request, dialect)
         if source is not None and request.tools is source.parsed.tools and tools.text:
-            tools.is_as_sent = covers(member_of(source, "tools"), Raw(tools.text.removeprefix(FIELD)))
-            tools.notes = () if tools.is_as_sent else tools.notes
+            sent = source.fields.tools
+            if covers(sent, Raw(tools.text.removeprefix(FIELD))):
+                tools.text, tools.notes = FIELD + bytes(sent), ()
         return tools
 
     if cache is None or request.tool_choice.names:  # the names in the tool choice decide which tools are offered

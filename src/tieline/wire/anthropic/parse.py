@@ -1,6 +1,6 @@
 """Parse a client's Messages request.
 
-Fields without an equivalent in `Request` are kept as JSON in `Request.extra`. The request also keeps the body that it
+Fields without an equivalent in `Request` are kept as JSON in `Request.extra`. The request also keeps the JSON that it
 was parsed from, for an upstream that uses the same protocol (see `model.source`).
 """
 
@@ -92,7 +92,7 @@ def _parse(body: bytes, cache: ConversationCache | None, counting: bool) -> Requ
         extra=extra,
     )
     sources = (*[None] * len(system), *parser.sources)
-    return replace(request, source=RequestSource(PROTOCOL, body, sources, request))
+    return replace(request, source=RequestSource(PROTOCOL, fields, sources, request))
 
 
 def _check_encoding(body: bytes) -> None:

@@ -1,6 +1,6 @@
 """Parse a client's Chat Completions request.
 
-Fields without an equivalent in `Request` are kept as JSON in `Request.extra`. The request also keeps the body that it
+Fields without an equivalent in `Request` are kept as JSON in `Request.extra`. The request also keeps the JSON that it
 was parsed from, for an upstream that uses the same protocol (see `model.source`).
 """
 
@@ -22,6 +22,7 @@ from tieline.wire.openai_chat.schema import (
     FormatShape,
     RequestShape,
     SamplingFields,
+    StreamOptions,
 )
 from tieline.wire.shared.blocks import read_system
 from tieline.wire.shared.conversations import MIN_CACHED_BODY, ConversationCache
@@ -32,6 +33,8 @@ from tieline.wire.shared.json import encode, parse, parse_object, replace_lone_s
 _decode_known = msgspec.json.Decoder(RequestShape).decode
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _ANY_REQUEST = msgspec.json.Decoder(AnyRequestShape)
+_STREAM_OPTIONS = msgspec.json.Decoder(StreamOptions | None)
+_FORMAT = msgspec.json.Decoder(FormatShape | None)
 _KNOWN = frozenset(RequestShape.__struct_fields__)
 _EFFORTS: frozenset[Any] = frozenset(get_args(Effort))
 _NULL = Raw(b"null")
@@ -94,7 +97,7 @@ def _parse(body: bytes, cache: ConversationCache | None) -> Request:
         tool_choice=parse_choice(shape) if _has_choice(shape) else _NO_CHOICE,
         sampling=_sampling(shape),
         reasoning=_reasoning(shape),
-        output=None if shape.response_format is None else _output(shape.response_format),
+        output=_output(shape.response_format) if shape.response_format else None,
         stream=bool(shape.stream),
         usage_in_stream=_wants_usage(shape),
         user=shape.user,
@@ -103,8 +106,8 @@ def _parse(body: bytes, cache: ConversationCache | None) -> Request:
         extra=_extra(shape, untranslated, unknown),
     )
     if system or shape.functions or shape.function_call:
-        return request  # these fields are not in the current spec, so the upstream does not get the original body
-    return replace(request, source=RequestSource(PROTOCOL, body, tuple(parser.sources), request))
+        return request  # these fields are not in the current spec, so the upstream does not get the original JSON
+    return replace(request, source=RequestSource(PROTOCOL, shape, tuple(parser.sources), request))
 
 
 def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:
@@ -153,7 +156,7 @@ def _has_choice(shape: RequestShape) -> bool:
 
 
 def _wants_usage(shape: SamplingFields) -> bool:
-    options = shape.stream_options
+    options = parse(_STREAM_OPTIONS, shape.stream_options, "stream_options") if shape.stream_options else None
     return not shape.stream or (options is not None and bool(options.include_usage))
 
 
@@ -168,7 +171,10 @@ def _sampling(shape: SamplingFields) -> Sampling:
     )
 
 
-def _output(shape: FormatShape) -> OutputFormat | None:
+def _output(raw: Raw) -> OutputFormat | None:
+    shape = parse(_FORMAT, raw, "response_format")
+    if shape is None:
+        return None
     match shape.type:
         case "text":
             return None

@@ -165,7 +165,7 @@ class SamplingFields(Shape):
     top_k: int | None = None
     stop: str | list[str] | None = None
     stream: bool | None = None
-    stream_options: StreamOptions | None = None
+    stream_options: Raw = ABSENT
 
 
 class Untranslated(SamplingFields):
@@ -210,7 +210,7 @@ class RequestShape(Untranslated, forbid_unknown_fields=True):
     functions: list[FunctionSpec] | None = None
     function_call: str | ToolReference | None = None
     reasoning_effort: str | None = None
-    response_format: FormatShape | None = None
+    response_format: Raw = ABSENT
     n: int | None = None
     user: str | None = None
     prompt_cache_key: str | None = None

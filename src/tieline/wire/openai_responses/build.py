@@ -25,7 +25,7 @@ from tieline.wire.openai_responses.schema import PROTOCOL, STATE_FIELDS
 from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.effort import effort_of
 from tieline.wire.shared.json import decode_any, encode
-from tieline.wire.shared.sources import message_texts, settings_of, usable_source
+from tieline.wire.shared.sources import members_of, message_texts, settings_of, usable_source
 from tieline.wire.shared.spelling import NO_TOOL_NAMES, BuiltRequest, ToolNames
 
 MIN_OUTPUT_TOKENS = 16
@@ -37,7 +37,8 @@ _SHARED_WITH_CHAT = frozenset(
 """Fields that have the same name and meaning in Chat Completions."""
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _WORDS = msgspec.json.Decoder(list[str] | None)
-_NULL = Raw(b"null")
+_TRANSLATED = STATE_FIELDS | {"input"}
+"""Members that are not copied as a whole. The items of the input are copied one by one."""
 
 
 def build_request(request: Request, dialect: Dialect = DEFAULT, cache: ConversationCache | None = None) -> BuiltRequest:
@@ -99,25 +100,24 @@ def _copied(
     source: RequestSource,
 ) -> Json:
     """Return the client's JSON request with the changed members replaced."""
-    sent = _MEMBERS.decode(source.body)
-    own = STATE_FIELDS
-    if {*(_WORDS.decode(sent.get("include", _NULL)) or ())} == {*settings.get("include", ())}:
+    sent = members_of(source.fields)
+    own = _TRANSLATED
+    if {*sent.get("include", ())} == {*settings.get("include", ())}:
         settings.pop("include", None)  # the same, perhaps in another order
     else:
         own |= {"include"}
-    out = settings_of(source, settings, own, "input")
+    out = settings_of(sent, settings, own)
     if tools is None or not tools.is_any:
         out.pop("tools", None)
     elif not tools.is_as_sent:
         out["tools"] = tools.text
-    text = bytes(out.pop("input"))
     written = Raw(b"[%b]" % b",".join(message_texts(messages, source, items.json)))
-    if not items.instructions:
-        out.pop("instructions", None)
-    elif "instructions" not in sent or decode_any(sent["instructions"]) != "\n\n".join(items.instructions):
+    if items.instructions:
         out["instructions"] = "\n\n".join(items.instructions)
-    is_plain = text.startswith(b'"') and _is_unchanged(messages, source)
-    out["input"] = Raw(text) if is_plain else written
+    else:
+        out.pop("instructions", None)
+    is_plain = isinstance(sent.get("input"), str) and _is_unchanged(messages, source)
+    out["input"] = sent["input"] if is_plain else written
     return out
 
 

@@ -14,7 +14,7 @@ from tieline.wire.openai_responses.schema import PROTOCOL
 from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.json import encode
 from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description, fit_schema
-from tieline.wire.shared.sources import covers, member_of
+from tieline.wire.shared.sources import covers
 from tieline.wire.shared.spelling import ToolNames
 from tieline.wire.shared.unsupported import without_hosted
 
@@ -55,7 +55,7 @@ def build_tools(
     built = _tools(request, names, dialect, notes)
     is_as_sent = False
     if built and source is not None and request.tools is source.parsed.tools:
-        is_as_sent = covers(member_of(source, "tools"), built)
+        is_as_sent = covers(source.fields.tools, built)
     text = Raw(encode(built))
     tools = ToolArray(request.tools, text, () if is_as_sent else tuple(notes), is_as_sent, bool(built))
     if cache is not None and not any(tool.hosted for tool in request.tools):

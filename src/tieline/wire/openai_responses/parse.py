@@ -1,6 +1,6 @@
 """Parse a client's Responses request.
 
-Fields without an equivalent in `Request` are kept as JSON in `Request.extra`. The request also keeps the body that it
+Fields without an equivalent in `Request` are kept as JSON in `Request.extra`. The request also keeps the JSON that it
 was parsed from, for an upstream that uses the same protocol (see `model.source`). References to stored responses and
 items must already have been replaced (see `stored`).
 """
@@ -92,7 +92,7 @@ def _parse(body: bytes, cache: ConversationCache | None, known: KnownItems) -> R
     tools = parse_tools(shape.tools, parser.tools, cache)
     if any(tool.freeform for tool in tools):
         restore_calls(parser.messages, parser.sources, tools, cache)
-    has_choice = shape.tool_choice is not None or shape.parallel_tool_calls is not None
+    has_choice = shape.tool_choice or shape.parallel_tool_calls is not None
     request = Request(
         model=shape.model or "",
         messages=tuple(parser.messages),
@@ -108,7 +108,7 @@ def _parse(body: bytes, cache: ConversationCache | None, known: KnownItems) -> R
         extra=_extra(shape, unknown),
         checkpoint=checkpoint,
     )
-    return replace(request, source=RequestSource(PROTOCOL, body, tuple(parser.sources), request))
+    return replace(request, source=RequestSource(PROTOCOL, shape, tuple(parser.sources), request))
 
 
 def _decode(body: bytes) -> tuple[RequestShape, dict[str, Raw]]:

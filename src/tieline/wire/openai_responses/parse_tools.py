@@ -25,6 +25,7 @@ from tieline.wire.shared.json import parse
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _RAWS = msgspec.json.Decoder(list[Raw] | None)
 _TOOL = msgspec.json.Decoder(ToolShape)
+_CHOICE = msgspec.json.Decoder(str | ChoiceShape | None)
 _OTHER_FIELDS = ("output_schema", "allowed_callers")
 
 Mode = Literal["auto", "none", "required"]
@@ -153,7 +154,8 @@ def _meta(own: dict[str, Any]) -> Meta:
 
 def parse_choice(shape: RequestShape) -> ToolChoice:
     """Parse `tool_choice` and `parallel_tool_calls`."""
-    choice, parallel = shape.tool_choice, shape.parallel_tool_calls
+    parallel = shape.parallel_tool_calls
+    choice = parse(_CHOICE, shape.tool_choice, "tool_choice") if shape.tool_choice else None
     if choice is None:
         return ToolChoice(parallel=parallel)
     if isinstance(choice, str):

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
+from msgspec.structs import asdict
 
 from tieline.model.content import Message
 from tieline.model.request import Request, RequestSource
@@ -14,7 +15,7 @@ from tieline.wire.shared.json import encode
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _LIST = msgspec.json.Decoder(list[dict[str, Raw]])
-
+_ABSENT = (None, Raw())
 
 _EXACT = frozenset(["parameters", "input_schema", "schema"])
 """Members that hold a schema. Each must equal its translation, because extra members would change the schema."""
@@ -32,34 +33,27 @@ def usable_source(request: Request, protocol: str) -> RequestSource | None:
     return source if is_unchanged else None
 
 
-def settings_of(
-    source: RequestSource, translated: Mapping[str, Any], own: Set[str], history: str = "messages"
-) -> dict[str, Any]:
-    """Return the members of a request: those that the client sent, with some replaced by their translation.
+def members_of(shape: Struct) -> dict[str, Any]:
+    """Return the members that a client sent, from the fields of its decoded request."""
+    return {name: value for name, value in asdict(shape).items() if value not in _ABSENT}
+
+
+def settings_of(sent: Mapping[str, Any], translated: Mapping[str, Any], own: Set[str]) -> dict[str, Any]:
+    """Return the members of a request: those in `sent`, with some replaced by their translation.
 
     A member is replaced if it does not contain all of its translation. A member whose name is in `own` is always
-    replaced, or removed if it has no translation. The member named `history` comes last, so that the bytes before it
-    stay the same from one request to the next.
+    replaced, or removed if it has no translation.
     """
-    members: dict[str, Any] = dict(_MEMBERS.decode(source.body))
-    messages = members.pop(history)
-    for name in own:
-        members.pop(name, None)
+    members = {name: value for name, value in sent.items() if name not in own}
     for name, value in translated.items():
-        if name not in members or not _covers(_ANY.decode(members[name]), _plain(value)):
+        if name not in members or not covers(members[name], value):
             members[name] = value
-    members[history] = messages
     return members
 
 
-def member_of(source: RequestSource, name: str) -> bytes:
-    """Return the JSON text of one top-level member of a request."""
-    return bytes(_MEMBERS.decode(source.body)[name])
-
-
-def covers(raw: bytes, translated: Any) -> bool:
-    """Return whether the JSON text `raw` contains all of `translated`. It may have additional members."""
-    return _covers(_ANY.decode(raw), _plain(translated))
+def covers(sent: Any, translated: Any) -> bool:
+    """Return whether `sent` contains all of `translated`. It may have additional members."""
+    return _covers(_plain(sent), _plain(translated))
 
 
 def _covers(sent: Any, translated: Any) -> bool:
