@@ -10,6 +10,7 @@ import re
 from collections import deque
 from collections.abc import Hashable, Iterable
 from itertools import repeat
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,10 +28,13 @@ from tieline.model.events import (
     Started,
     StopReason,
     Usage,
+    of_kind,
 )
 from tieline.model.source import AnswerSource
 
 _NO_TEXT = Text()
+_NO_START = Started(id="", model="")
+_NO_USAGE = Usage()
 # Cached: enum attribute lookup is slow on CPython 3.11.
 _TOOL_USE = StopReason.TOOL_USE
 _CALLS_MAY_FOLLOW = (StopReason.END_TURN, StopReason.STOP_SEQUENCE)
@@ -67,15 +71,16 @@ class PartsWriter:
     appended to `events`.
     """
 
+    calls = 0
+    """The number of tool calls that have been started."""
+    _head: _Slot | None = None
+    _index = 0
+
     def __init__(self) -> None:
         self.events: list[Event] = []
-        self.calls = 0
-        """The number of tool calls that have been started."""
         self._under_way: dict[Hashable, _Slot] = {}
-        self._head: _Slot | None = None
         self._waiting: deque[_Slot] = deque()
         """The parts after the head, in the order in which they were started."""
-        self._index = 0
 
     def take(self) -> list[Event]:
         """Return the events collected since the last call to this method, and clear the list."""
@@ -219,33 +224,20 @@ def _filled(part: Part, text: str) -> Part:
 
 def fold(events: Iterable[Event], source: AnswerSource | None = None) -> Reply:
     """Combine the events of a complete leg into one reply. Raise LegFailed if the leg failed."""
-    started = Started(id="", model="")
-    parts: list[Part] = []
-    usage = Usage()
-    finished: Finished | None = None
-    for event in events:
-        # Compare types, most frequent first: in a `match`, one class pattern that fails costs as much as this chain.
-        kind = type(event)
-        if kind is PartDelta or kind is PartStart:
-            continue
-        if type(event) is PartEnd:
-            parts.append(event.part)
-        elif type(event) is Usage:
-            usage = event
-        elif type(event) is Started:
-            started = event
-        elif type(event) is Finished:
-            finished = event
-        elif type(event) is Failed:
-            raise LegFailed(event)
-    if finished is None:
+    batch = tuple(events)
+    last: dict[type, Any] = dict(zip(map(type, batch), batch, strict=True))
+    """The last event of each type."""
+    if Failed in last:
+        raise LegFailed(last[Failed])
+    if Finished not in last:
         raise LegFailed(Failed(kind="internal", message="the answer stopped without an ending", status=500))
+    started = last.get(Started, _NO_START)
     return Reply(
         id=started.id,
         model=started.model,
-        parts=tuple(parts),
-        usage=usage,
-        finished=finished,
+        parts=tuple([event.part for event in of_kind(batch, PartEnd)]),
+        usage=last.get(Usage, _NO_USAGE),
+        finished=last[Finished],
         headers=started.headers,
         source=source,
     )
