@@ -25,15 +25,16 @@ class SseOverflow(ValueError):
 class SseReader:
     """Splits a stream into blocks, which are separated by blank lines. The method `event` parses a block."""
 
+    stray = b""
+    """Lines that are not valid SSE, up to STRAY_LIMIT bytes. Some upstreams write errors as plain JSON."""
+    _held_size = 0
+    _begun = False
+    _after_cr = False
+
     def __init__(self, limit: int = LIMIT) -> None:
-        self.stray = b""
-        """Lines that are not valid SSE, up to STRAY_LIMIT bytes. Some upstreams write errors as plain JSON."""
         self.held: list[bytes] = []
         """The chunks of a block that is still incomplete."""
         self._limit = limit
-        self._held_size = 0
-        self._begun = False
-        self._after_cr = False
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the blocks that `data` completes, without the blank lines between them."""

@@ -42,15 +42,12 @@ class DeltaFrame:
     number that differs from delta to delta.
     """
 
-    __slots__ = ("_after", "_after_number", "_attempts", "_before", "_size", "key")
-
-    def __init__(self) -> None:
-        self.key: Hashable | None = None
-        self._before = self._after = b""
-        self._after_number = b""
-        """The bytes between the changing number and the text; empty if there is no such number."""
-        self._size = 0
-        self._attempts = _MAX_ATTEMPTS
+    key: Hashable | None = None
+    _before = _after = b""
+    _after_number = b""
+    """The bytes between the changing number and the text; empty if there is no such number."""
+    _size = 0
+    _attempts = _MAX_ATTEMPTS
 
     def texts_in(self, text: bytes, start: int) -> tuple[list[str], int]:
         """Return the texts of the consecutive blocks, starting at the offset `start`, that match the delta frame.
@@ -165,19 +162,19 @@ class StreamReader(ABC):
     """
 
     protocol: ClassVar[str]
+    ended = False
+    """Whether the ending of the leg has been returned. All later data is ignored."""
+    _model_member = b""
+    """The JSON member with the model name, as the upstream writes it."""
+    _held = b""
+    """Frames that have not yielded an event yet. They become part of the next source."""
 
     def __init__(self, keep_source: bool) -> None:
-        self.ended = False
-        """Whether the ending of the leg has been returned. All later data is ignored."""
         self._sse = SseReader()
         self._frame = DeltaFrame()
         self._parts = PartsWriter()
         self._is_exact = keep_source
         """Whether batches still have a source. Becomes false if a frame is not exactly equivalent to its events."""
-        self._model_member = b""
-        """The JSON member with the model name, as the upstream writes it."""
-        self._held = b""
-        """Frames that have not yielded an event yet. They become part of the next source."""
 
     def feed(self, data: bytes) -> list[Event]:
         """Return the events that `data` completes. If the data is unreadable, the leg ends with Failed."""
