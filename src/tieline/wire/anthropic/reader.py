@@ -5,12 +5,12 @@ Blocks are identified by their index; `OpenBlock` holds the state of a block unt
 fields are ignored. `call_blocks` handles the details of tool calls and of blocks that only this protocol has.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from tieline.model.assemble import reason_for
@@ -64,43 +64,39 @@ NO_USAGE = Usage()
 _STOP_SEQUENCE = StopReason.STOP_SEQUENCE  # cached: enum attribute lookup is slow on CPython 3.11
 
 
-class OpenBlock:
+class OpenBlock(Struct):
     """The state of a block that has started but not stopped. Text that was already emitted is not kept here."""
 
-    __slots__ = (
-        "accepts",
-        "citations",
-        "compaction",
-        "doubtful",
-        "has_input",
-        "has_strays",
-        "held",
-        "input",
-        "part",
-        "raw",
-        "signature",
-    )
-
-    def __init__(self, part: Part, block: BlockIn, raw: Raw) -> None:
-        self.part = part
-        self.raw = raw
-        self.input = block.input
-        self.has_input = False
-        self.signature = [block.signature] if block.signature else []
-        self.citations = [] if block.citations is ABSENT else call_blocks.citations_of(block.citations)
-        self.compaction: dict[str, str] = {}
-        """The members of a compaction block, collected from its deltas."""
-        self.accepts = _KIND_OF[type(part)]
-        self.held: list[str] | None = None
-        """The deltas of an input that must be complete before it is emitted; None if input is emitted as it arrives."""
-        self.doubtful = False
-        """Whether it is still unclear if the block is a real call. If so, no part has been started for it yet."""
-        self.has_strays = False
-        """Whether the block contained text that does not match its type. A separate part was started for that text."""
+    part: Part
+    accepts: str
+    """The kind of deltas that belong to the block, a key of _TEXT_FIELD."""
+    raw: Raw
+    input: Raw
+    has_input: bool = False
+    signature: list[str] = []
+    citations: list[str] = []
+    compaction: dict[str, str] = {}
+    """The members of a compaction block, collected from its deltas."""
+    held: list[str] | None = None
+    """The deltas of an input that must be complete before it is emitted; None if input is emitted as it arrives."""
+    doubtful: bool = False
+    """Whether it is still unclear if the block is a real call. If so, no part has been started for it yet."""
+    has_strays: bool = False
+    """Whether the block contained text that does not match its type. A separate part was started for that text."""
 
 
 _TEXT_FIELD = {"text": "text", "thinking": "thinking", "input": "partial_json"}
 _KIND_OF: dict[type, str] = {Text: "text", Thinking: "thinking", ToolCall: "input", Foreign: "input"}
+
+
+def _open_block(part: Part, block: BlockIn, raw: Raw) -> OpenBlock:
+    """Return the state of a block at its start."""
+    opened = OpenBlock(part, _KIND_OF[type(part)], raw, block.input)
+    if block.signature:
+        opened.signature.append(block.signature)
+    if block.citations is not ABSENT:
+        opened.citations = call_blocks.citations_of(block.citations)
+    return opened
 
 
 class ResponseReader(StreamReader):
@@ -110,6 +106,10 @@ class ResponseReader(StreamReader):
     """
 
     protocol = PROTOCOL
+    _opened = 0
+    """The number of blocks that have started."""
+    _message_id: str | None = None
+    _usage = _usage_emitted = NO_USAGE
 
     def __init__(
         self,
@@ -124,24 +124,14 @@ class ResponseReader(StreamReader):
         self._id = fallback_id
         self._model = model
         self._blocks: dict[int, OpenBlock] = {}
-        self._opened = 0
-        """The number of blocks that have started."""
         self._calls: dict[str, tuple[str, str] | None] = {}
         """The calls in the answer, by id: the name and arguments of a complete call, None for an incomplete one."""
-        self._message_id: str | None = None
-        self._usage = self._usage_emitted = NO_USAGE
-        self._stop = DeltaIn()
+        self._stop: DeltaIn | MessageIn = DeltaIn()
         self._mistyped: dict[str, None] = {}
         """The paths of the values that have the wrong type, in order of appearance."""
-        self._is_standard_input = call_blocks.is_empty_input
-        """A function that checks the input at the start of a tool_use block.
-
-        In a stream, the input should be empty; in a non-streaming answer, it should be an object.
-        """
 
     def read_whole(self, body: bytes) -> list[Event]:
         """Return the events of a non-streaming answer."""
-        self._is_standard_input = call_blocks.is_object_input
         try:
             message = self._decode(_MESSAGE, body)
             if is_set(message.error):
@@ -196,10 +186,24 @@ class ResponseReader(StreamReader):
     def _read_message(self, message: MessageIn, content: list[Raw]) -> None:
         self._start(message)
         for index, raw in enumerate(content):
-            self._start_block(index, raw)
-            self._stop_block(index)
-        self._update_ending(message, None)
+            self._read_block(index, raw)
+        self._stop = message
         self._finish()
+
+    def _read_block(self, index: int, raw: Raw) -> None:
+        """Read a block of a non-streaming answer, which is complete."""
+        block = self._decode(_BLOCK, bytes(raw))
+        if not block.type:
+            self._note("ignored", "a block without a type")
+            return
+        part = self._part(block, index, call_blocks.is_object_input)
+        opened = _open_block(part, block, raw)
+        if type(part) is ToolCall and self._is_doubtful(part, block):
+            self._is_exact = False
+            self._stop_doubtful(opened, part)
+            return
+        complete, text = self._completed(opened)
+        self._parts.whole(complete, text or _text_at_start(part, block))
 
     def _start(self, message: MessageIn) -> None:
         if self._message_id is None:
@@ -217,11 +221,8 @@ class ResponseReader(StreamReader):
             self._start(MessageIn())
             self._note("inferred_start", "the answer started without message_start")
 
-    def _update_ending(self, delta: DeltaIn | MessageIn, usage: UsageIn | None) -> None:
-        """Record the ending and usage in a message_delta, or the ending of a whole answer.
-
-        A later delta overrides only the members that it contains.
-        """
+    def _update_ending(self, delta: DeltaIn, usage: UsageIn | None) -> None:
+        """Record the ending and usage in a message_delta. A later delta overrides only the members that it contains."""
         if usage is not None:
             self._usage = _merge_usage(usage, self._usage)
         stop = self._stop
@@ -245,15 +246,19 @@ class ResponseReader(StreamReader):
         if not block.type:
             self._note("ignored", "a block without a type")
             return
-        part = self._part(block, index)
-        if type(part) is ToolCall and (part.id in self._calls or not (block.id or block.name)):
-            self._hold_doubtful(index, OpenBlock(part, block, raw))
+        part = self._part(block, index, call_blocks.is_empty_input)
+        opened = _open_block(part, block, raw)
+        if type(part) is ToolCall and self._is_doubtful(part, block):
+            self._hold_doubtful(index, opened)
             return
-        self._add_block(index, OpenBlock(part, block, raw))
-        if type(part) is Text or (type(part) is Thinking and not part.redacted):
-            text = block.text or block.thinking
-            if text:
-                self._parts.add(index, text)
+        self._add_block(index, opened)
+        text = _text_at_start(part, block)
+        if text:
+            self._parts.add(index, text)
+
+    def _is_doubtful(self, call: ToolCall, block: BlockIn) -> bool:
+        """Return whether a call may not be real: it has no id and no name, or it has the id of an earlier call."""
+        return call.id in self._calls or not (block.id or block.name)
 
     def _is_repeated(self, index: int, block: BlockIn) -> bool:
         """Return whether `block` repeats the start of the call at this index, which has received no input yet."""
@@ -284,7 +289,7 @@ class ResponseReader(StreamReader):
             self._parts.start(index, block.part)
 
     def _hold_doubtful(self, index: int, block: OpenBlock) -> None:
-        """Hold back a call that may not be real: it has no id and no name, or it has the id of an earlier call."""
+        """Hold back a call that may not be real."""
         self._is_exact = False
         block.held, block.doubtful = [], True
         self._blocks[index] = block
@@ -302,8 +307,11 @@ class ResponseReader(StreamReader):
         self._calls[call.id] = (call.name, text)
         self._parts.whole(call, text)
 
-    def _part(self, block: BlockIn, index: int) -> Part:
-        """Return the part that a block starts, without its text."""
+    def _part(self, block: BlockIn, index: int, is_standard_input: Callable[[Raw], bool]) -> Part:
+        """Return the part that a block starts, without its text.
+
+        `is_standard_input` checks the input at the start of a tool_use block.
+        """
         match block.type:
             case "text":
                 return NO_TEXT
@@ -316,7 +324,7 @@ class ResponseReader(StreamReader):
                     self._note("repair", f"a tool call without {'a name' if block.id else 'an id'}")
                 call = call_blocks.call_of(block, self._tool_names, f"call_{self._message_id or self._id}_{index}")
                 is_unchanged = (call.id, call.name, call.freeform) == (block.id, block.name, False)
-                self._is_exact = self._is_exact and is_unchanged and self._is_standard_input(block.input)
+                self._is_exact = self._is_exact and is_unchanged and is_standard_input(block.input)
                 return call
             case kind:
                 return Foreign(protocol=PROTOCOL, kind=kind, json="")
@@ -377,7 +385,7 @@ class ResponseReader(StreamReader):
         block = self._blocks.get(index)
         if block is None:
             self._infer_start()
-            self._add_block(index, OpenBlock(part, BlockIn(), ABSENT))
+            self._add_block(index, _open_block(part, BlockIn(), ABSENT))
             return index
         key = (index, type(part))
         if not self._parts.has(key):
@@ -396,30 +404,36 @@ class ResponseReader(StreamReader):
             self._stop_doubtful(block, part)
         else:
             self._start_part(index, block)
-            self._complete(index, block)
+            complete, text = self._completed(block, index)
+            if complete is not part:
+                self._parts.revise(index, complete)
+            self._parts.add(index, text)
             self._parts.end(index)
         if block.has_strays:
             for kind in (Text, Thinking):
                 if self._parts.has((index, kind)):
                     self._parts.end((index, kind))
 
-    def _complete(self, index: int, block: OpenBlock) -> None:
-        part = block.part
+    def _completed(self, block: OpenBlock, index: int | None = None) -> tuple[Part, str]:
+        """Return the part of a block with all its fields, and the arguments of a call that were not emitted yet.
+
+        `index` is the key of the part, if it has been started.
+        """
+        part, text = block.part, ""
         if type(part) is Text:
             if block.citations:
-                citations = f"[{','.join(block.citations)}]"
-                self._parts.revise(index, replace(part, meta={PROTOCOL: {"citations": citations}}))
+                part = replace(part, meta={PROTOCOL: {"citations": f"[{','.join(block.citations)}]"}})
         elif type(part) is ToolCall:
             if block.held is not None or not block.has_input:
-                arguments = call_blocks.complete_arguments(block.held, block.input, part.freeform)
-                self._parts.add(index, arguments)
-            self._calls[part.id] = (part.name, self._parts.text_of(index))
+                text = call_blocks.complete_arguments(block.held, block.input, part.freeform)
+            self._calls[part.id] = (part.name, text if index is None else self._parts.text_of(index) + text)
         elif type(part) is Thinking:
             if block.signature and not part.redacted:
-                self._parts.revise(index, replace(part, signature="".join(block.signature)))
+                part = replace(part, signature="".join(block.signature))
         elif type(part) is Foreign:
             json = call_blocks.complete_block(block.raw, block.held, block.compaction, "".join(block.signature))
-            self._parts.revise(index, replace(part, json=json))
+            part = replace(part, json=json)
+        return part, text
 
     # ── Usage and endings ────────────────────────────────────────────────────────────────────────
 
@@ -446,7 +460,7 @@ class ResponseReader(StreamReader):
 
     def _reason(self) -> StopReason:
         word = self._stop.stop_reason
-        if word is None:
+        if not word:
             self._note("inferred_ending", "the upstream gave no stop reason")
             return StopReason.END_TURN
         reason = REASONS.get(word)
@@ -481,6 +495,13 @@ def read_reply(
     return ResponseReader(tool_names, fallback_id=fallback_id, model=model, keep_source=keep_source).read_whole(body)
 
 
+def _text_at_start(part: Part, block: BlockIn) -> str:
+    """Return the text of a part that a block contains when it starts."""
+    if type(part) is Text or (type(part) is Thinking and not part.redacted):
+        return block.text or block.thinking or ""
+    return ""
+
+
 def _is_plain_delta(index: int, kind: str | None, field: str, block: bytes) -> bool:
     """Return whether a server-sent event is a delta with this index and kind whose only content is TRIAL in `field`."""
     event = SseReader().event(block)
@@ -505,9 +526,9 @@ def _merge_usage(usage: UsageIn, so_far: Usage = NO_USAGE) -> Usage:
     )
 
 
-def _finished(reason: StopReason, stop: DeltaIn) -> Finished:
+def _finished(reason: StopReason, stop: DeltaIn | MessageIn) -> Finished:
     """Return the ending of the leg, with the details that the upstream sent."""
-    sequence = stop.stop_sequence if reason is _STOP_SEQUENCE else None
+    sequence = (stop.stop_sequence or None) if reason is _STOP_SEQUENCE else None
     if stop.stop_details is ABSENT and stop.container is ABSENT:
         return Finished(reason=reason, sequence=sequence)
     own = {name: text_of(value) for name in ("stop_details", "container") if is_set(value := getattr(stop, name))}
