@@ -86,7 +86,7 @@ def _parse(body: bytes, cache: ConversationCache | None) -> Request:
     parser = ChatMessagesParser(cache)
     parser.parse(shape.messages)
     tools = parse_tools(shape, cache) if shape.tools or shape.functions else ()
-    if any(tool.freeform for tool in tools):
+    if tools and any(tool.freeform for tool in tools):
         restore_calls(parser.messages, parser.sources, tools, cache)
     system = read_system(unknown.pop("system")) if "system" in unknown else ()
     untranslated = astuple(shape)[THE_UNTRANSLATED]

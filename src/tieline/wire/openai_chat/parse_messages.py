@@ -5,10 +5,10 @@ a call id is matched to a call by the name of the tool or by order, if the match
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from tieline.model.content import (
@@ -52,7 +52,7 @@ _ROLES: dict[str | None, Role] = {"user": "user", "assistant": "assistant", "sys
 RESULT_ROLES = ("tool", "function")
 
 
-class ParsedMessage(NamedTuple):
+class ParsedMessage(Struct, frozen=True):
     """One parsed message from the client. Consecutive tool results are later merged into one message."""
 
     message: Message
@@ -67,19 +67,20 @@ class ParsedMessage(NamedTuple):
 class ChatMessagesParser:
     """Parses messages and adds them to `messages` in order. Messages parsed before are taken from the cache."""
 
+    _calls: Sequence[Part] = ()
+    """The parts of the last assistant message. The results that follow it belong to its calls."""
+    _begun = False
+    """Whether a message other than a system message has been parsed."""
+
     def __init__(self, cache: ConversationCache | None) -> None:
         self._cache = cache
         self.messages: list[Message] = []
         self.sources: list[bytes | None] = []
         """The JSON text of each message; see `RequestSource`."""
-        self._calls: Sequence[Part] = ()
-        """The parts of the last assistant message. The results that follow it belong to its calls."""
         self._results: list[ToolResult] = []
         """The results parsed so far for the calls in `_calls`."""
         self._consecutive: list[ParsedMessage] = []
         """Consecutive results, which will be merged into one message."""
-        self._begun = False
-        """Whether a message other than a system message has been parsed."""
 
     def parse(self, raws: Sequence[Raw]) -> None:
         """Parse all messages. If a field is invalid, raise BadRequest with its path."""
@@ -89,9 +90,9 @@ class ChatMessagesParser:
             self._merge_results()
 
     def _parsed(self, text: bytes, position: int) -> ParsedMessage:
-        cache, key = self._cache, (PROTOCOL, self._begun, text)
+        cache, begun = self._cache, self._begun
         if cache is not None:
-            known: ParsedMessage | None = cache.get(key)
+            known: ParsedMessage | None = cache.get((PROTOCOL, begun, text))
             if known is not None:
                 return known
         try:
@@ -99,11 +100,11 @@ class ChatMessagesParser:
         except (ValueError, RecursionError):
             shape = parse(_MESSAGE, text, f"messages[{position}]")  # raises BadRequest with the path
         try:
-            parsed, depends_on_position = _parse_message(shape, text, position, self._begun)
+            parsed, depends_on_position = _parse_message(shape, text, position, begun)
         except BadRequest as error:
             raise error.within(f"messages[{position}]") from error
         if cache is not None and not depends_on_position:
-            cache.put(key, parsed, parsed_weight(text))
+            cache.put((PROTOCOL, begun, text), parsed, parsed_weight(text))
         return parsed
 
     def _add(self, parsed: ParsedMessage) -> None:
@@ -116,7 +117,8 @@ class ChatMessagesParser:
             self._merge_results()
         if message.role == "assistant":
             self._calls, self._results = message.parts, []
-        self._begun = self._begun or message.role != "system"
+        if message.role != "system":
+            self._begun = True
         self.messages.append(message)
         self.sources.append(parsed.source)
 
@@ -154,9 +156,14 @@ def _parse_message(shape: MessageShape, text: bytes, position: int, begun: bool)
     if role == "assistant":
         parts = _assistant_parts(shape, position, plain_text)
         depends_on_position = shape.function_call is not None or not all(call.id for call in shape.tool_calls or ())
+        is_standard = bool(parts) and _is_standard(shape, text) and all(map(_has_object, parts))
+    elif plain_text is not None:
+        parts = plain_text
+        is_standard = _is_standard(shape, text, is_plain=shape.role != "developer")
     else:
-        parts = plain_text or content_parts(content)
-        if parts is not plain_text and any(AT in part.meta for part in parts):
+        parts = content_parts(content)
+        is_standard = bool(parts) and _is_standard(shape, text)
+        if any(AT in part.meta for part in parts):
             parts = [within(part, f"messages[{position}]") for part in parts]
             depends_on_position = True
     in_place = role == "system" and begun
@@ -164,7 +171,7 @@ def _parse_message(shape: MessageShape, text: bytes, position: int, begun: bool)
     if shape.reasoning_details or shape.thinking_blocks or shape.extra_content:
         meta = with_state(meta, state_in(shape))
     message = Message(role=role, parts=tuple(parts), meta=meta)
-    return ParsedMessage(message, source=_standard(shape, text, parts) if parts else None), depends_on_position
+    return ParsedMessage(message, source=text if is_standard else None), depends_on_position
 
 
 def _parse_result(shape: MessageShape, text: bytes, plain_text: tuple[Text] | None) -> ParsedMessage:
@@ -173,40 +180,29 @@ def _parse_result(shape: MessageShape, text: bytes, plain_text: tuple[Text] | No
         raise bad("role", f"one of system, developer, user, assistant, tool, got {got}")
     result = ToolResult(call_id=shape.tool_call_id or "", content=plain_text or result_parts(shape.content))
     message = Message(role="user", parts=(result,))
-    return ParsedMessage(message, result, shape.name, _standard(shape, text, ()))
+    is_plain = plain_text is not None and shape.role == "tool" and 0 < len(result.call_id) <= MAX_ID
+    return ParsedMessage(message, result, shape.name, text if _is_standard(shape, text, is_plain) else None)
 
 
-def _standard(shape: MessageShape, text: bytes, parts: Sequence[Part]) -> bytes | None:
-    """Return the JSON text of a message if every upstream accepts it unchanged, because it follows the spec.
+def _is_standard(shape: MessageShape, text: bytes, is_plain: bool = False) -> bool:
+    """Return whether every upstream accepts the JSON text of a message unchanged, because it follows the spec.
 
-    Return None if it contains thinking or null, both of which some upstreams reject. (Some clients send null for every
-    unused field.)
+    Some upstreams reject thinking and null. (Some clients send null for every unused field.) `is_plain` says that the
+    rest of the message obviously follows the spec, because its content is a string.
     """
     if shape.reasoning is not None or shape.reasoning_content is not None:
-        return None
-    try:
-        if not _is_plain(shape):
-            _STANDARD.decode(text)
-        if text.find(b"null") >= 0 and _has_null(text):
-            return None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    for part in parts:
-        if type(part) is ToolCall and not is_object(part.arguments):
-            return None
-    return text
-
-
-def _is_plain(shape: MessageShape) -> bool:
-    """Return whether a message obviously follows the spec, because its content is a string.
-
-    Assistant messages never count, because the spec has more rules for them.
-    """
-    if not isinstance(shape.content, str) or not shape.content:
         return False
-    if shape.role == "tool":
-        return 0 < len(shape.tool_call_id or "") <= MAX_ID
-    return shape.role in ("user", "system")
+    try:
+        if not is_plain:
+            _STANDARD.decode(text)
+        return text.find(b"null") < 0 or not _has_null(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+
+
+def _has_object(part: Part) -> bool:
+    """Return whether the arguments of a call are an object; true for other parts."""
+    return type(part) is not ToolCall or is_object(part.arguments)
 
 
 def _has_null(text: bytes) -> bool:
