@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -389,6 +390,20 @@ def test_system_messages_before_the_conversation_join_the_system_prompt() -> Non
     got = sent("anthropic", parsed("anthropic", messages=messages))
     assert [block["text"] for block in got["system"]] == ["Be brief.", "And polite."]
     assert got["messages"] == ASK["anthropic"]["messages"]
+
+
+@EACH_DIALECT
+@pytest.mark.parametrize("field", ["service_tier", "unknown_field"])
+def test_only_the_source_keeps_the_body_in_memory(dialect: str, field: str) -> None:
+    names = ("model", "max_tokens", MESSAGES[dialect])
+    asked = {name: value for name, value in ASK[dialect].items() if name in names}
+    body = json.dumps({**asked, field: "auto"}).encode()
+    before = sys.getrefcount(body)
+    request = CODECS[dialect].parse_request(body)
+    assert sys.getrefcount(body) > before
+    request = replace(request, source=None)
+    assert sys.getrefcount(body) == before
+    assert field in request.extra
 
 
 @EACH_DIALECT

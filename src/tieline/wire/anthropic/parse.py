@@ -4,10 +4,12 @@ Fields without an equivalent in `Request` are kept as JSON in `Request.extra`. T
 was parsed from, for an upstream that uses the same protocol (see `model.source`).
 """
 
+from collections.abc import Iterable
 from typing import Any, get_args
 
 import msgspec
-from msgspec.structs import replace
+from msgspec import Raw
+from msgspec.structs import astuple, replace
 
 from tieline.model.content import NO_META, Message, Meta
 from tieline.model.errors import BadRequest
@@ -26,6 +28,7 @@ from tieline.wire.anthropic.parse_tools import parse_choice, parse_tools
 from tieline.wire.anthropic.schema import (
     PASSED_ON,
     PROTOCOL,
+    THE_PASSED_ON,
     TRANSLATED,
     FormatIn,
     KnownRequest,
@@ -45,6 +48,7 @@ _SYSTEM: msgspec.json.Decoder[str | list[TextBlock]] = msgspec.json.Decoder(str 
 _METADATA = msgspec.json.Decoder(Metadata)
 _THINKING = msgspec.json.Decoder(ThinkingConfig)
 
+_NULL = Raw(b"null")
 _EFFORTS: tuple[Effort, ...] = get_args(Effort)
 
 
@@ -103,15 +107,24 @@ def _check_encoding(body: bytes) -> None:
         raise BadRequest(f"the body is not valid UTF-8: {error.reason} at byte {error.start}") from error
 
 
-def _decode(body: bytes) -> tuple[RequestFields, dict[str, msgspec.Raw]]:
+def _decode(body: bytes) -> tuple[RequestFields, dict[str, Raw]]:
     """Decode the top level of a request. Return the fields to translate, and the fields to pass on unchanged."""
     try:
         known = _KNOWN_REQUEST.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         fields = parse(_FIELDS, body)
         members = json.parse_object(body)
-        return fields, {name: value for name, value in members.items() if name not in TRANSLATED and is_set(value)}
-    return known, {name: value for name in PASSED_ON if is_set(value := getattr(known, name))}
+        return fields, _extra((name, raw) for name, raw in members.items() if name not in TRANSLATED)
+    passed_on = astuple(known)[THE_PASSED_ON]
+    return known, _extra(zip(PASSED_ON, passed_on, strict=True)) if any(passed_on) else {}
+
+
+def _extra(members: Iterable[tuple[str, Raw]]) -> dict[str, Raw]:
+    """Return the members to pass on unchanged: those that are not null.
+
+    Each value is copied, because a Raw is a view, and even a small one would keep the whole body in memory.
+    """
+    return {name: raw.copy() for name, raw in members if raw and raw != _NULL}
 
 
 def _check(fields: RequestFields, messages: list[Message], counting: bool) -> None:
@@ -130,12 +143,12 @@ def _check(fields: RequestFields, messages: list[Message], counting: bool) -> No
         raise BadRequest("`max_tokens`: expected a number of tokens, got a negative number", "max_tokens")
 
 
-def _system(raw: msgspec.Raw, cache: ConversationCache | None) -> tuple[Message, ...]:
+def _system(raw: Raw, cache: ConversationCache | None) -> tuple[Message, ...]:
     """Parse the system prompt: return one message, or none if it is empty."""
     return cached(cache, (PROTOCOL, "system", bytes(raw)), lambda: _read_system(raw))
 
 
-def _read_system(raw: msgspec.Raw) -> tuple[Message, ...]:
+def _read_system(raw: Raw) -> tuple[Message, ...]:
     system = parse(_SYSTEM, raw, "system")
     if not system:
         return ()

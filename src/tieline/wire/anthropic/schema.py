@@ -209,6 +209,7 @@ class RequestFields(Struct, kw_only=True):
     stream: bool | None = None
     thread: Raw = ABSENT
     metadata: Raw = ABSENT
+    """The last field, because it is translated and also passed on unchanged, like all fields of a subclass."""
 
 
 class KnownRequest(RequestFields, kw_only=True, forbid_unknown_fields=True):
@@ -240,8 +241,11 @@ class Addition(Struct):
     tool: AddedTool = AddedTool()
 
 
-TRANSLATED = frozenset(RequestFields.__struct_fields__) - {"metadata"}
-PASSED_ON = tuple(name for name in KnownRequest.__struct_fields__ if name not in TRANSLATED)
+_FIRST = RequestFields.__struct_fields__.index("metadata")
+TRANSLATED = frozenset(RequestFields.__struct_fields__[:_FIRST])
+PASSED_ON = KnownRequest.__struct_fields__[_FIRST:]
+THE_PASSED_ON = slice(_FIRST, None)
+"""The positions of the fields in PASSED_ON among the fields of a KnownRequest."""
 
 
 # ── An answer ────────────────────────────────────────────────────────────────────────────────────

@@ -189,10 +189,13 @@ def _schema_output(wanted: FormatShape) -> OutputFormat:
 
 
 def _extra(shape: RequestShape, unknown: dict[str, Raw]) -> dict[str, Raw]:
-    """Return the fields without an equivalent in `Request`, except those that the gateway handles itself."""
+    """Return the fields without an equivalent in `Request`, except those that the gateway handles itself.
+
+    Each value is copied, because a Raw is a view, and even a small one would keep the whole body in memory.
+    """
     values = _untranslated(shape)
     given = {**dict(zip(UNTRANSLATED, values, strict=True)), **unknown} if any(values) else unknown
-    extra = {name: value for name, value in given.items() if value and value != _NULL}
+    extra = {name: value.copy() for name, value in given.items() if value and value != _NULL}
     included = [word for word in shape.include or () if word != ENCRYPTED]
     if included:
         extra["include"] = Raw(encode(included))
