@@ -100,7 +100,7 @@ def _marked(fragment: Fragment) -> bytes:
     """Return the text of a fragment with a cache mark inserted into the last block that is allowed to have one."""
     if not fragment.mark_at:
         return fragment.text
-    text, at = fragment.text, len(fragment.text) - fragment.mark_at
+    text, at = fragment.text, -fragment.mark_at
     return b"".join((text[:at], _MARK, text[at:]))
 
 
@@ -108,7 +108,11 @@ def _prompt(
     request: Request, dialect: Dialect, source: RequestSource | None, cache: ConversationCache | None
 ) -> _Prompt:
     messages = request.messages
-    leading = next((at for at, message in enumerate(messages) if message.role != "system"), len(messages))
+    leading = 0
+    for message in messages:
+        if message.role != "system":
+            break
+        leading += 1
     conversation = messages[leading:]
     history_cache = cache if len(conversation) >= MIN_CACHED_MESSAGES else None
     offered, choice = build_tools.NO_TOOLS, None
@@ -120,10 +124,10 @@ def _prompt(
     system = _NO_SYSTEM
     if leading:
         prefix = messages[:leading]
-        write = partial(_write_system, prefix, source)
         if history_cache is None:
-            system = write()
+            system = _write_system(prefix, source)
         else:
+            write = partial(_write_system, prefix, source)
             system = cached_fragment(history_cache, "system", prefix, source is None, write)
     writer = TurnWriter(offered.names, dialect, history_cache)
     if source is not None:
@@ -201,7 +205,7 @@ def _settings(request: Request, dialect: Dialect, prompt: _Prompt) -> dict[str, 
         past = thinking.Past(prompt.conversation, prompt.history.stripped)
         settings = thinking.settings(request, dialect, max_tokens, past, notes)
     if not (sampling.temperature is None and sampling.top_p is None and sampling.top_k is None):
-        fields |= thinking.sampling(sampling, settings.on, notes)
+        thinking.add_sampling(fields, sampling, settings.on, notes)
     if sampling.stop and (stop := _stop(sampling.stop, dialect, notes)):
         fields["stop_sequences"] = stop
     if settings.config is not None:

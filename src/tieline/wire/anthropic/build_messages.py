@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -71,13 +70,8 @@ class History(Struct):
         return [last, users[-2]] if len(users) > 1 else [last]
 
 
-class _Group(NamedTuple):
-    """The messages of one turn."""
-
-    role: str
-    messages: list[Message]
-    start: int
-    """The index of the group's first message in the conversation."""
+_Group = tuple[str, list[Message], int]
+"""The messages of one turn: their role, the messages, and the index of the first one in the conversation."""
 
 
 class TurnWriter(Struct):
@@ -108,7 +102,7 @@ class TurnWriter(Struct):
         return turns
 
     def _turn(self, role: str, messages: tuple[Message, ...], strip_thinking: bool) -> WireTurn:
-        if len(messages) == 1 and not strip_thinking and messages[0].role == role:
+        if self.texts and len(messages) == 1 and not strip_thinking and messages[0].role == role:
             text = self.texts.get(id(messages[0]))
             if text is not None:
                 # Few texts have marks, and in a long text, searching backwards is several times as fast as counting.
@@ -168,7 +162,7 @@ def _groups(messages: Sequence[Message], system_in_messages: bool) -> list[_Grou
     """Group consecutive messages of the same role. The first group always has the role user, and may be empty."""
     last_role = "user"
     group: list[Message] = []
-    groups = [_Group(last_role, group, 0)]
+    groups: list[_Group] = [(last_role, group, 0)]
     for at, message in enumerate(messages):
         role: str = message.role
         if role == "system":
@@ -181,7 +175,7 @@ def _groups(messages: Sequence[Message], system_in_messages: bool) -> list[_Grou
             group.append(message)
         else:
             last_role, group = role, [message]
-            groups.append(_Group(role, group, at))
+            groups.append((role, group, at))
     return groups
 
 

@@ -185,30 +185,39 @@ def _as_sent(reasoning: Reasoning) -> Raw | None:
 # ── Sampling ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def sampling(wanted: Sampling, thinking: bool, notes: list[Note]) -> dict[str, float | int]:
-    """Return the temperature, top_p and top_k to send. Add a note for each setting that is changed or left out.
+def add_sampling(fields: dict[str, Any], wanted: Sampling, thinking: bool, notes: list[Note]) -> None:
+    """Add the temperature, top_p and top_k to `fields`, and a note for each setting that is changed or left out.
 
     `thinking` says whether thinking is on. The API rejects some combinations of these settings with each other and with
     thinking.
     """
     temperature, top_p, top_k = wanted.temperature, wanted.top_p, wanted.top_k
-    dropped = []
+    dropped: list[str] = []
     if temperature is not None and temperature > 1:
         notes.append(Note(kind="changed", message=f"temperature {temperature:g} changed to 1, the maximum"))
         temperature = 1.0
     if thinking:
-        if temperature not in (None, 1):
-            dropped.append("temperature")
-        if top_k is not None:
-            dropped.append("top_k")
+        dropped = _rejected_when_thinking(temperature, top_p, top_k)
         temperature = top_k = None
-        if top_p is not None and not _TOP_P_WHEN_THINKING <= top_p <= 1:
-            dropped.append("top_p")
-            top_p = None
+        top_p = None if "top_p" in dropped else top_p
     if temperature is not None and top_p is not None:
         dropped.append("top_p")
         top_p = None
     if dropped:
         notes += [left_out(name, "not allowed together with the other settings") for name in dropped]
-    fields = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
-    return {name: value for name, value in fields.items() if value is not None}
+    if temperature is not None:
+        fields["temperature"] = temperature
+    if top_p is not None:
+        fields["top_p"] = top_p
+    if top_k is not None:
+        fields["top_k"] = top_k
+
+
+def _rejected_when_thinking(temperature: float | None, top_p: float | None, top_k: int | None) -> list[str]:
+    """Return the names of the settings that the API rejects together with thinking."""
+    is_rejected = {
+        "temperature": temperature not in (None, 1),
+        "top_k": top_k is not None,
+        "top_p": top_p is not None and not _TOP_P_WHEN_THINKING <= top_p <= 1,
+    }
+    return [name for name, rejected in is_rejected.items() if rejected]
