@@ -10,6 +10,7 @@ import re
 from collections import deque
 from collections.abc import Hashable, Iterable
 from itertools import repeat
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
@@ -32,6 +33,7 @@ from tieline.model.events import (
 )
 from tieline.model.source import AnswerSource
 
+_PART = attrgetter("part")
 _NO_TEXT = Text()
 _NO_START = Started(id="", model="")
 _NO_USAGE = Usage()
@@ -129,7 +131,7 @@ class PartsWriter:
             for text in texts:
                 self.add(key, text)
             return
-        added = [text for text in texts if text]
+        added = [*filter(None, texts)]
         slot.chunks += added
         self.events += map(PartDelta, repeat(self._index), added)
 
@@ -235,7 +237,7 @@ def fold(events: Iterable[Event], source: AnswerSource | None = None) -> Reply:
     return Reply(
         id=started.id,
         model=started.model,
-        parts=tuple([event.part for event in of_kind(batch, PartEnd)]),
+        parts=tuple(map(_PART, of_kind(batch, PartEnd))),
         usage=last.get(Usage, _NO_USAGE),
         finished=last[Finished],
         headers=started.headers,

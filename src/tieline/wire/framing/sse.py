@@ -66,8 +66,9 @@ class SseReader:
     def event(self, block: bytes) -> SseEvent | None:
         """Parse a block and return its event, or None if it contains no data."""
         head, _, text = block.partition(b"data: ")
-        # The common case: an optional name and one line of data.
-        if text and _LF not in text and (not head or _is_name(head)):
+        # The common case: an optional line with a name, and one line of data.
+        is_name = not head or (head.startswith(b"event: ") and head.find(b"\n") == len(head) - 1)
+        if is_name and text and _LF not in text:
             return head[7:-1], text
         return self._read_lines(block)
 
@@ -142,7 +143,3 @@ class SseReader:
         if not data:
             return None
         return name, data[0] if len(data) == 1 else b"\n".join(data)
-
-
-def _is_name(head: bytes) -> bool:
-    return head.startswith(b"event: ") and head.find(b"\n") == len(head) - 1
