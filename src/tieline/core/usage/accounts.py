@@ -128,9 +128,9 @@ class Account:
         self._day = -1
         """The number of the day for which the budgets have been added up."""
 
-    def count_request(self, share: int) -> None:
-        """Count a request. Raise GatewayError if there are too many per minute."""
-        wait = 0.0 if self._requests is None else self._requests.take(1, share)
+    def count_requests(self, number: int, share: int) -> None:
+        """Count requests. Raise GatewayError, and count none of them, if there are too many per minute."""
+        wait = 0.0 if self._requests is None else self._requests.take(number, share)
         if wait:
             raise rate_exceeded(f"send {self.limits.requests_per_minute} requests", wait)
 
@@ -236,10 +236,8 @@ class Accounts:
     def count_request(self, name: str, requests: int = 1) -> None:
         """Count requests with a key. Raise GatewayError if there are too many per minute."""
         account = self._accounts.get(name)
-        if account is not None and account.limits.requests_per_minute is not None:
-            share = self._share()
-            for _ in range(requests):
-                account.count_request(share)
+        if account is not None:
+            account.count_requests(requests, self._share())
 
     def admit(self, account: Account, tokens: int, cost: int) -> None:
         """Reserve an estimated amount for a request. Raise GatewayError if a limit of its key is exceeded."""
