@@ -103,7 +103,6 @@ class RequestCycle:
         "_framing",
         "_is_body_delivered",
         "_remaining",
-        "_scope",
         "_start",
         "chunks",
         "connection",
@@ -115,7 +114,9 @@ class RequestCycle:
         "is_upgrade",
         "keep_alive",
         "method",
-        "target",
+        "path",
+        "query",
+        "raw_path",
         "task",
         "version",
         "waiters",
@@ -136,7 +137,7 @@ class RequestCycle:
     ) -> None:
         self.connection = connection
         self.method = method
-        self.target = target
+        self.path, self.raw_path, self.query = target
         self.version = version
         self.headers = headers
         self.keep_alive = keep_alive
@@ -155,16 +156,10 @@ class RequestCycle:
         """Futures of the callers that wait in `receive`."""
         self.task: asyncio.Task[None] | None = None
         self._is_body_delivered = False
-        self._scope: dict[str, Any] | None = None
         self._start: tuple[int, Headers] | None = None
         self._framing = _NOT_STARTED
         self._remaining = 0
         """Bytes of the body still to be written, if the response has a Content-Length."""
-
-    @property
-    def path(self) -> str:
-        """The percent-decoded path of the request."""
-        return self.target.path
 
     @property
     def is_started(self) -> bool:
@@ -181,23 +176,20 @@ class RequestCycle:
     @property
     def scope(self) -> dict[str, Any]:
         """The ASGI scope of the request."""
-        if self._scope is None:
-            path, raw_path, query = self.target
-            self._scope = {
-                "type": "http",
-                "asgi": _ASGI,
-                "http_version": self.version,
-                "method": self.method,
-                "scheme": "http",
-                "path": path,
-                "raw_path": raw_path,
-                "query_string": query,
-                "root_path": "",
-                "headers": list(self.headers),
-                "client": self.connection.client,
-                "server": self.connection.server,
-            }
-        return self._scope
+        return {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": self.version,
+            "method": self.method,
+            "scheme": "http",
+            "path": self.path,
+            "raw_path": self.raw_path,
+            "query_string": self.query,
+            "root_path": "",
+            "headers": list(self.headers),
+            "client": self.connection.client,
+            "server": self.connection.server,
+        }
 
     async def receive(self) -> dict[str, Any]:
         """Return the next ASGI message: parts of the body, then `http.disconnect`.

@@ -17,7 +17,6 @@ import httptools
 from tieline.net.server.connection import ClientConnection
 from tieline.net.server.cycle import RequestCycle, closing_response
 from tieline.net.server.request_head import (
-    CHECKED_HEADERS,
     RefusedRequest,
     check_head,
     head_size,
@@ -67,7 +66,6 @@ class HttpServerProtocol(ClientConnection):
 
     __slots__ = (
         "_app",
-        "_checked_names",
         "_current",
         "_discarded",
         "_headers",
@@ -109,8 +107,6 @@ class HttpServerProtocol(ClientConnection):
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
-        self._checked_names: list[bytes] = []
-        """The names of the received headers that `check_head` has to check."""
         self._upgrade = b""
         """The head of an upgrade request without its Upgrade header, to be parsed again."""
         self._is_handshake = False
@@ -196,22 +192,19 @@ class HttpServerProtocol(ClientConnection):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Collect a header or a trailer."""
-        name = name.lower()
-        if name in CHECKED_HEADERS:
-            self._checked_names.append(name)
-        self._headers.append((name, value))
+        self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """Start the request, or queue it until earlier requests have been answered."""
         parser = self._parser
-        url, headers, names = self._url, self._headers, self._checked_names
-        self._url, self._headers, self._checked_names = b"", [], []
+        url, headers = self._url, self._headers
+        self._url, self._headers = b"", []
         method, version = parser.get_method().decode(), parser.get_http_version()
         if parser.should_upgrade():
             self._upgrade = without_upgrade(method, url, version, headers)
             self._is_handshake = is_handshake(method, version, headers)
             return
-        check_head(version, names, headers)
+        named = check_head(version, headers)
         if self._unparsed > MAX_HEAD and head_size(url, headers) > MAX_HEAD:
             raise RefusedRequest(431, "The head of the request is too large.")
         self._unparsed = 0
@@ -223,7 +216,7 @@ class HttpServerProtocol(ClientConnection):
             version,
             headers,
             keep_alive=is_current and parser.should_keep_alive(),
-            expects_continue=is_current and b"expect" in names,
+            expects_continue=is_current and b"expect" in named,
             is_upgrade=self._is_handshake,
         )
         if self._current is None:
@@ -254,7 +247,7 @@ class HttpServerProtocol(ClientConnection):
         self._incoming = None
         self._unparsed = 0
         if self._headers:
-            self._headers, self._checked_names = [], []  # ignore trailers
+            self._headers = []  # ignore trailers
         cycle.is_body_complete = True
         if cycle.waiters:
             cycle.wake()

@@ -6,8 +6,8 @@ could interpret differently (request smuggling).
 """
 
 from base64 import b64decode
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from urllib.parse import unquote
 
 import httptools
@@ -15,9 +15,8 @@ import httptools
 WEBSOCKET_VERSION = b"13"
 
 Fields = list[tuple[bytes, bytes]]
-
-CHECKED_HEADERS = frozenset((b"expect", b"host", b"transfer-encoding"))
-"""The headers that `check_head` checks."""
+Target = tuple[str, bytes, bytes]
+"""The target of a request: the percent-decoded path, then the path and the query as the client sent them."""
 
 _VERSIONS = frozenset(("1.0", "1.1"))
 
@@ -30,19 +29,17 @@ class RefusedRequest(Exception):
         self.status = status
 
 
-class Target(NamedTuple):
-    """The target of a request. `path` is percent-decoded; `raw_path` and `query` are not."""
-
-    path: str
-    raw_path: bytes
-    query: bytes
-
-
 def parse_target(url: bytes, headers: Fields) -> Target:
     """Parse a request target. If it is a whole URL, its host replaces the Host header in `headers`."""
     if url.startswith(b"/") and b"#" not in url:
         raw_path, _, query = url.partition(b"?")
-        return _target(raw_path, query)
+    else:
+        raw_path, query = _parse_url(url, headers)
+    path = raw_path.decode("ascii")
+    return unquote(path) if "%" in path else path, raw_path, query
+
+
+def _parse_url(url: bytes, headers: Fields) -> tuple[bytes, bytes]:
     try:
         parsed = httptools.parse_url(url)
     except httptools.HttpParserInvalidURLError:
@@ -50,27 +47,36 @@ def parse_target(url: bytes, headers: Fields) -> Target:
     if parsed.host is not None:
         host = url.split(b"//", 1)[1].split(b"/", 1)[0].split(b"?", 1)[0].rsplit(b"@", 1)[-1]
         headers[:] = [(b"host", host), *(header for header in headers if header[0] != b"host")]
-    return _target(parsed.path or b"/", parsed.query or b"")
+    return parsed.path or b"/", parsed.query or b""
 
 
-def check_head(version: str, names: Sequence[bytes], headers: Fields) -> None:
-    """Raise RefusedRequest for a head that is ambiguous or asks for something unsupported.
+def check_head(version: str, headers: Fields) -> Mapping[bytes, bytes]:
+    """Return the headers by name. Raise RefusedRequest for a head that is ambiguous or asks for something unsupported.
 
-    `names` lists the headers of the request that are in `CHECKED_HEADERS`; a repeated header is listed more than once.
+    Of a header that occurs several times, only the last value is returned.
     """
     if version not in _VERSIONS:
         raise RefusedRequest(505, "This server speaks HTTP/1.1.")
-    if version == "1.1" and names.count(b"host") != 1:
+    named = dict(headers)
+    repeated = () if len(named) == len(headers) else _repeated(headers)
+    if version == "1.1" and (b"host" not in named or b"host" in repeated):
         raise RefusedRequest(400, "A request must have exactly one Host header.")
-    if b"transfer-encoding" in names:
+    if b"transfer-encoding" in named:
         if version == "1.0":
             raise RefusedRequest(400, "HTTP/1.0 has no Transfer-Encoding.")
-        if names.count(b"transfer-encoding") != 1:
+        if b"transfer-encoding" in repeated:
             raise RefusedRequest(400, "A request must not have more than one Transfer-Encoding header.")
-        if dict(headers)[b"transfer-encoding"].strip().lower() != b"chunked":
+        if named[b"transfer-encoding"].strip().lower() != b"chunked":
             raise RefusedRequest(501, "The only supported Transfer-Encoding is `chunked`.")
-    if b"expect" in names and dict(headers)[b"expect"].strip().lower() != b"100-continue":
+    if b"expect" in named and named[b"expect"].strip().lower() != b"100-continue":
         raise RefusedRequest(417, "The only supported expectation is `100-continue`.")
+    return named
+
+
+def _repeated(headers: Fields) -> Collection[bytes]:
+    """Return the names of the headers that occur several times."""
+    counts = Counter(name for name, _ in headers)
+    return [name for name, count in counts.items() if count > 1]
 
 
 def head_size(url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> int:
@@ -120,8 +126,3 @@ def _is_key(value: bytes) -> bool:
         return len(b64decode(value, validate=True)) == 16
     except ValueError:
         return False
-
-
-def _target(raw_path: bytes, query: bytes) -> Target:
-    path = raw_path.decode("ascii")
-    return Target(unquote(path) if "%" in path else path, raw_path, query)
