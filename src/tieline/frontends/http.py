@@ -107,6 +107,12 @@ class HttpCycle(Protocol):
     def scope(self) -> Scope:
         """The ASGI scope of the request."""
 
+    def part(self) -> Awaitable[tuple[bytes | None, bool]]:
+        """Return the next part of the request body, and whether it is the last one.
+
+        The part is None if the client has disconnected. After the last part, wait for that.
+        """
+
     def receive(self) -> Awaitable[MutableMapping[str, Any]]:
         """Return the next ASGI message: first the parts of the request body, then `http.disconnect`."""
 
@@ -160,6 +166,13 @@ class AsgiCycle:
         self.scope = scope
         self.receive = receive
         self._send = send
+
+    async def part(self) -> tuple[bytes | None, bool]:
+        """Return the next part of the body, or None if the client has disconnected, and whether it is the last one."""
+        message = await self.receive()
+        if message["type"] == "http.disconnect":
+            return None, True
+        return bytes(message.get("body", b"")), not message.get("more_body", False)
 
     async def respond(
         self, status: int, content_type: bytes, headers: Sequence[tuple[bytes, bytes]], body: bytes
@@ -218,7 +231,8 @@ class BodyBudget:
         The bytes count even then, so the caller must always release them.
         """
         self.reserved += size
-        self._peak = max(self._peak, self.reserved)
+        if self.reserved > self._peak:
+            self._peak = self.reserved
         if self.reserved + self.kept > self._limit:
             raise GatewayError(
                 "overloaded",
@@ -366,41 +380,36 @@ class Exchange:
         if self.content is not None:
             return self.content
         chunks: list[bytes] = []
+        chunk: bytes | None = b""
+        size, limit, is_last = 0, self._max_body, False
         try:
-            await self._receive_body(chunks)
-            if self.size > COUNT_ABOVE and counted:
+            # A body that is too large is read up to four times the limit but not kept, because many clients read the
+            # response only after they have sent the whole body.
+            while not is_last and size <= 4 * limit:
+                chunk, is_last = await self._cycle.part()
+                if chunk is None:
+                    raise GatewayError("cancelled", "The client left before its request was complete.")
+                size += len(chunk)
+                if size > limit:
+                    chunks.clear()
+                else:
+                    chunks.append(chunk)
+                    self.reserve(len(chunk))
+            if size > limit:
+                message = f"The request is larger than the {limit // MIB} MiB this gateway accepts."
+                raise GatewayError("too_large", message)
+            if size > COUNT_ABOVE and counted:
                 await check_values(chunks, counted)
             body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         finally:
             chunks.clear()  # a traceback must not keep the body alive
+            chunk = None
+        self.size = size
         if self._keeps_body:
             self.content = body
-        if self.size > COUNT_ABOVE:
+        if size > COUNT_ABOVE:
             await step_aside()  # joining took a while, and so will parsing
         return body
-
-    async def _receive_body(self, chunks: list[bytes]) -> None:
-        """Read the body into `chunks`.
-
-        A body that is too large is read up to four times the limit but not kept, because many clients read the response
-        only after they have sent the whole body.
-        """
-        more = True
-        while more and self.size <= 4 * self._max_body:
-            message = await self._cycle.receive()
-            if message["type"] == "http.disconnect":
-                raise GatewayError("cancelled", "The client left before its request was complete.")
-            chunk, more = message.get("body", b""), message.get("more_body", False)
-            self.size += len(chunk)
-            if self.size <= self._max_body:
-                chunks.append(bytes(chunk))
-                self.reserved += len(chunk)
-                self._bodies.reserve(len(chunk))
-            else:
-                chunks.clear()
-        if self.size > self._max_body:
-            limit = self._max_body // MIB
-            raise GatewayError("too_large", f"The request is larger than the {limit} MiB this gateway accepts.")
 
     def respond(
         self, status: int, body: bytes, content_type: bytes = JSON, headers: Sequence[tuple[bytes, bytes]] = ()

@@ -153,7 +153,7 @@ class RequestCycle:
         self.is_disconnected = False
         """Whether the client has disconnected. Data that is written afterwards is dropped."""
         self.waiters: list[asyncio.Future[None]] | None = None
-        """Futures of the callers that wait in `receive`."""
+        """Futures of the callers that wait in `part`."""
         self.task: asyncio.Task[None] | None = None
         self._is_body_delivered = False
         self._start: tuple[int, Headers] | None = None
@@ -191,10 +191,10 @@ class RequestCycle:
             "server": self.connection.server,
         }
 
-    async def receive(self) -> dict[str, Any]:
-        """Return the next ASGI message: parts of the body, then `http.disconnect`.
+    async def part(self) -> tuple[bytes | None, bool]:
+        """Return the next part of the body, and whether it is the last one.
 
-        After the body, wait until the client disconnects or the response is complete.
+        The part is None if the client has disconnected or the response is complete. After the last part, wait for that.
         """
         if self.expects_continue:
             self._write_continue()
@@ -204,10 +204,16 @@ class RequestCycle:
                 is_last = self._is_body_delivered = self.is_body_complete
                 if not is_last:
                     self.connection.on_body_taken()
-                body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-                return {"type": "http.request", "body": body, "more_body": not is_last}
+                return chunks[0] if len(chunks) == 1 else b"".join(chunks), is_last
             await self._wait()
-        return {"type": "http.disconnect"}
+        return None, True
+
+    async def receive(self) -> dict[str, Any]:
+        """Return the next ASGI message: parts of the body, then `http.disconnect`."""
+        body, is_last = await self.part()
+        if body is None:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": body, "more_body": not is_last}
 
     def send(self, message: Mapping[str, Any]) -> Awaitable[None]:
         """Process an ASGI message from the application. Raise RuntimeError if it is out of order."""
@@ -322,7 +328,7 @@ class RequestCycle:
         self.wake()
 
     def wake(self) -> None:
-        """Wake the callers that wait in `receive`."""
+        """Wake the callers that wait in `part`."""
         waiters, self.waiters = self.waiters or (), None
         for waiter in waiters:
             if not waiter.done():
