@@ -20,7 +20,7 @@ from tieline.core.legs.access import ModelAccess
 from tieline.core.legs.routing import Router
 from tieline.core.usage.accounts import Accounts, TokenBucket
 from tieline.core.usage.limits import KeyLimits
-from tieline.frontends.guard import Guard
+from tieline.frontends.guard import AccessRules, Guard
 from tieline.frontends.http import AsgiCycle, Exchange
 from tieline.frontends.keys import OWN_KEY, Keys, NamedKey
 from tieline.frontends.profiles import Profile, Profiles
@@ -79,24 +79,24 @@ def test_a_key_may_come_in_the_header_that_azure_uses(headers: dict[str, str], k
 
 @each("path", ["/v1/models", "/v1/chat/completions", "/metrics", "/api/inbox"])
 def test_the_header_of_azure_is_accepted_on_every_path(path: str) -> None:
-    Guard(keys=[OWN]).check(exchange(path, api_key=OWN), keyed=True)
+    Guard(keys=[OWN]).check(exchange(path, api_key=OWN), AccessRules())
 
 
 def test_the_guard_tells_endpoints_which_key_it_accepted() -> None:
     robot = NamedKey("robot", "r0bot")
     guard = Guard(keys=[OWN], named=[robot])
     with_robot, with_own, without = exchange(x_api_key="r0bot"), exchange(x_api_key=OWN), exchange()
-    guard.check(with_robot, keyed=True)
-    guard.check(with_own, keyed=True)
-    guard.check(without, keyed=False)
+    guard.check(with_robot, AccessRules())
+    guard.check(with_own, AccessRules())
+    guard.check(without, AccessRules(keyed=False))
     assert (with_robot.client_key, with_own.client_key, without.client_key) == (robot, OWN_KEY, None)
 
 
 def test_a_key_is_valid_only_for_its_paths() -> None:
     guard = Guard(keys=[OWN], named=[NamedKey("robot", "r0bot", paths=("/v1/messages",))])
-    guard.check(exchange("/v1/messages/count_tokens", x_api_key="r0bot"), keyed=True)
+    guard.check(exchange("/v1/messages/count_tokens", x_api_key="r0bot"), AccessRules())
     with pytest.raises(GatewayError) as caught:
-        guard.check(exchange("/v1/chat/completions", x_api_key="r0bot"), keyed=True)
+        guard.check(exchange("/v1/chat/completions", x_api_key="r0bot"), AccessRules())
     assert caught.value.status == 401
     assert caught.value.message == "This key is not valid here, but for paths that begin with /v1/messages."
 
@@ -128,17 +128,17 @@ def test_each_key_has_a_rate_of_its_own() -> None:
     clock = Clock()
     named = [NamedKey("slow", "slow-key", limits=KeyLimits(requests_per_minute=1)), NamedKey("free", "free-key")]
     guard = Guard(keys=[OWN], named=named, rate_clock=clock)
-    guard.check(exchange(x_api_key="slow-key"), keyed=True)
+    guard.check(exchange(x_api_key="slow-key"), AccessRules())
     clock.now += 20.5
     with pytest.raises(GatewayError) as caught:
-        guard.check(exchange(x_api_key="slow-key"), keyed=True)
+        guard.check(exchange(x_api_key="slow-key"), AccessRules())
     assert (caught.value.status, caught.value.retry_after) == (429, 40)
     assert caught.value.message == "This key may send 1 requests per minute. Try again in 40 s."
     for _ in range(3):
-        guard.check(exchange(x_api_key="free-key"), keyed=True)
-        guard.check(exchange(x_api_key=OWN), keyed=True)
+        guard.check(exchange(x_api_key="free-key"), AccessRules())
+        guard.check(exchange(x_api_key=OWN), AccessRules())
     clock.now += 40
-    guard.check(exchange(x_api_key="slow-key"), keyed=True)
+    guard.check(exchange(x_api_key="slow-key"), AccessRules())
 
 
 def test_a_wrong_key_does_not_count() -> None:
@@ -146,8 +146,8 @@ def test_a_wrong_key_does_not_count() -> None:
         keys=[OWN], named=[NamedKey("slow", "slow-key", limits=KeyLimits(requests_per_minute=1))], rate_clock=Clock()
     )
     with pytest.raises(GatewayError):
-        guard.check(exchange(x_api_key="slow-kez"), keyed=True)
-    guard.check(exchange(x_api_key="slow-key"), keyed=True)
+        guard.check(exchange(x_api_key="slow-kez"), AccessRules())
+    guard.check(exchange(x_api_key="slow-key"), AccessRules())
 
 
 # ── Over HTTP ────────────────────────────────────────────────────────────────────────────────────

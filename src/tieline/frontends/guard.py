@@ -31,6 +31,34 @@ def same_key(given: str, known: str) -> bool:
     return bool(known) and hmac.compare_digest(given.encode(), known.encode())
 
 
+class AccessRules:
+    """Who may send requests to a path."""
+
+    __slots__ = ("cross_site", "for_admin", "framed", "keyed", "public")
+
+    def __init__(
+        self,
+        *,
+        keyed: bool = True,
+        public: bool = False,
+        cross_site: bool = False,
+        framed: bool = False,
+        for_admin: bool = False,
+    ) -> None:
+        self.keyed = keyed
+        """Whether a request must have a key if the gateway has keys."""
+        self.public = public
+        """Whether other users and tunnels may use the path even if the gateway has no key to check."""
+        self.cross_site = cross_site
+        """Whether web pages from other sites may use the path if the gateway has a key: they do not know it, and
+        browsers do not add it."""
+        self.framed = framed
+        """Whether web pages from other sites may load the path into a frame: they cannot read what the frame shows. The
+        endpoint has to check a token itself."""
+        self.for_admin = for_admin
+        """Whether the key must be an admin key."""
+
+
 class Guard:
     """Decides from the host name, origin and key of a request whether to serve it.
 
@@ -60,27 +88,15 @@ class Guard:
         self._known_hosts: BoundedCache[bytes, bool] = BoundedCache(MAX_KNOWN_HOSTS, max_weight=MAX_KNOWN_HOST_BYTES)
         self._keyless = keyless or Keyless(checks_users=False) if not self._own and self._keys.is_empty else None
 
-    def check(
-        self,
-        exchange: Exchange,
-        *,
-        keyed: bool,
-        public: bool = False,
-        cross_site: bool = False,
-        framed: bool = False,
-        for_admin: bool = False,
-    ) -> None:
-        """Raise GatewayError if a request must not be served, judging by its headers.
+    def check(self, exchange: Exchange, rules: AccessRules) -> None:
+        """Raise GatewayError if a request must not be served, judging by its headers and the rules of its path.
 
-        If the gateway has keys, a `keyed` path requires one, which is stored as `exchange.client_key`; a path
-        `for_admin` requires an admin key. A `cross_site` path then accepts requests from all web pages: other sites do
-        not know a key, and browsers do not add it. A `framed` path accepts that pages of other sites load it into a
-        frame: they cannot read what the frame shows. If the gateway has no keys, a `public` path still accepts requests
-        from other users and through tunnels. Raise UnknownKey if the key may be known after `refresh`.
+        A key that the rules require is stored as `exchange.client_key`. Raise UnknownKey if the key may be known after
+        `refresh`.
         """
         if exchange.is_forwarded:  # another replica has checked and counted the request
-            if keyed and self._keyless is None:
-                self._check_key(exchange, for_admin)
+            if rules.keyed and self._keyless is None:
+                self._check_key(exchange, rules.for_admin)
             return
         headers = exchange.headers
         if not self._is_our_host(headers.get(b"host", b"")):
@@ -90,12 +106,12 @@ class Guard:
                 "If it should, add the name to `hosts` under [server] in the configuration.",
             )
         is_page = b"origin" in headers or headers.get(b"sec-fetch-site") == b"cross-site"
-        if is_page and not (cross_site and self.has_keys) and not (framed and _is_navigation(headers)):
+        if is_page and not (rules.cross_site and self.has_keys) and not (rules.framed and _is_navigation(headers)):
             self._check_origin(exchange)
         if self._keyless is None:
-            if keyed:
-                self._check_key(exchange, for_admin)
-        elif not public:
+            if rules.keyed:
+                self._check_key(exchange, rules.for_admin)
+        elif not rules.public:
             self._keyless.check_headers(headers)
 
     def count(self, exchange: Exchange, requests: int = 1) -> None:

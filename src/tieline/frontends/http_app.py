@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 
 from tieline.frontends.asgi_websocket import AsgiWebSocketCycle
-from tieline.frontends.guard import Guard
+from tieline.frontends.guard import AccessRules, Guard
 from tieline.frontends.http import (
     TEXT,
     UPGRADE,
@@ -45,10 +45,10 @@ PREFLIGHT = (
 """Headers of the response to a browser that asks what a page of an allowed origin may send."""
 
 
-class Route:
+class Route(AccessRules):
     """An endpoint, the error format of its path, and its access rules."""
 
-    __slots__ = ("cross_site", "endpoint", "for_admin", "framed", "keyed", "public", "render_error")
+    __slots__ = ("endpoint", "render_error")
 
     def __init__(
         self,
@@ -61,18 +61,9 @@ class Route:
         framed: bool = False,
         for_admin: bool = False,
     ) -> None:
+        super().__init__(keyed=keyed, public=public, cross_site=cross_site, framed=framed, for_admin=for_admin)
         self.endpoint = endpoint
         self.render_error = render_error
-        self.keyed = keyed
-        """Whether a request must have a key if the gateway has keys."""
-        self.public = public
-        """Whether other users and tunnels may use the endpoint even if the gateway has no key to check."""
-        self.cross_site = cross_site
-        """Whether web pages from other sites may use the endpoint if the gateway has a key."""
-        self.framed = framed
-        """Whether web pages from other sites may load the endpoint into a frame. It has to check a token itself."""
-        self.for_admin = for_admin
-        """Whether the key must be an admin key."""
 
 
 class ClusterState(Protocol):
@@ -200,10 +191,10 @@ class HttpApp:
         self.active += 1
         try:
             try:
-                self._check(exchange, route)
+                self._guard.check(exchange, route)
             except UnknownKey:
                 await self._guard.refresh()
-                self._check(exchange, route)
+                self._guard.check(exchange, route)
             # An empty string means that the connection's user has been accepted.
             if cycle.connection.user_refusal != "" and not route.public and not is_forwarded:
                 await self._guard.check_user(cycle.connection)
@@ -271,16 +262,6 @@ class HttpApp:
         origin = exchange.headers[b"origin"]
         if self._guard.shares_with(origin.decode("latin-1")):
             exchange.response_headers = ((b"access-control-allow-origin", origin), (b"vary", b"origin"))
-
-    def _check(self, exchange: Exchange, route: Route) -> None:
-        self._guard.check(
-            exchange,
-            keyed=route.keyed,
-            public=route.public,
-            cross_site=route.cross_site,
-            framed=route.framed,
-            for_admin=route.for_admin,
-        )
 
     def _route(self, exchange: Exchange, cycle: HttpCycle) -> Route:
         method, path = cycle.method, exchange.path
