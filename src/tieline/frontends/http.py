@@ -29,6 +29,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 log = logging.getLogger("tieline")
 
 JSON = b"application/json"
+REQUEST_ID = "request-id"
 TEXT = b"text/plain; charset=utf-8"
 
 MIB = 1024 * 1024
@@ -504,25 +505,34 @@ def address(exchange: Exchange) -> str:
     return f"{exchange.scope.get('scheme', 'http')}://{exchange.header(b'host')}"
 
 
-async def fail(exchange: Exchange, error: GatewayError, render_error: RenderError) -> None:
-    """Respond with an error, unless a response has already begun. If there is an open WebSocket, close it."""
+async def fail(
+    exchange: Exchange, error: GatewayError, render_error: RenderError, request_id: str = REQUEST_ID
+) -> None:
+    """Respond with an error, unless a response has already begun. If there is an open WebSocket, close it.
+
+    `request_id` is the name of the header with the id of the request, if the upstream sent one.
+    """
     if exchange.websocket is not None:
         await exchange.websocket.close(INTERNAL_ERROR, error.message)
     if exchange.begun:
         return
+    headers = encoded(error.headers, request_id)
     if not error.request_id:
         minted = f"req_{secrets.token_hex(10)}"
-        error.headers = (*error.headers, ("request-id", minted), ("x-request-id", minted))
-    headers = [*encoded(error.headers)]
+        error.headers = (*error.headers, (REQUEST_ID, minted))
+        headers += ((b"request-id", minted.encode()), (b"x-request-id", minted.encode()))
     if error.retry_after is not None and not any(name == b"retry-after" for name, _ in headers):
         headers.append((b"retry-after", str(max(1, round(error.retry_after))).encode()))
     await exchange.respond(error.status, render_error(error), headers=headers)
 
 
-def encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
-    """Return headers as bytes. Leave out headers whose value contains a line break."""
+def encoded(headers: Headers, request_id: str = REQUEST_ID) -> list[tuple[bytes, bytes]]:
+    """Return headers as bytes, with the request id under the name `request_id`.
+
+    Leave out headers whose value contains a line break.
+    """
     return [
-        (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
+        ((request_id if name == REQUEST_ID else name).encode("latin-1", "replace"), value.encode("latin-1", "replace"))
         for name, value in headers
         if "\n" not in value and "\r" not in value
     ]

@@ -17,7 +17,7 @@ from tieline.frontends.profiles import Profile
 from tieline.model.assemble import fold
 from tieline.model.content import Value
 from tieline.model.errors import GatewayError, LegFailed, is_transient
-from tieline.model.events import Batch, Event, Failed, Finished, Headers, Reply, Started, source_of
+from tieline.model.events import Batch, Event, Failed, Finished, Reply, Started, source_of
 from tieline.model.request import Request, Selection
 from tieline.model.source import AnswerSource
 from tieline.tasks import Tasks
@@ -142,9 +142,9 @@ class Relay:
         client = client_of(exchange, protocol.name, profile)
         try:
             replies = await self._replies([selecting(request, exchange) for request in requests], client)
-            await exchange.respond(200, render(replies), headers=_encoded(replies[0].headers, protocol))
+            await exchange.respond(200, render(replies), headers=encoded(replies[0].headers, protocol.request_id))
         except LegFailed as error:
-            await fail(exchange, _error(error.failed(), protocol), protocol.render_error)
+            await fail(exchange, error, protocol.render_error, protocol.request_id)
         except asyncio.CancelledError:
             await response.finish_cancelled(protocol)
         finally:
@@ -157,14 +157,13 @@ class Relay:
         forwarded = self._gateway.forward(replace(request, access=exchange.access, place=exchange.place))
         try:
             answer = await forwarded.open()
-            response.headers = _encoded(answer.headers, protocol)
+            response.headers = encoded(answer.headers, protocol.request_id)
             response.head = encoded((("content-type", answer.content_type or "application/octet-stream"),))
             while data := await forwarded.chunk():
                 await response.write(data)
             await response.write(b"", True)
         except GatewayError as error:
-            error.headers = _renamed(error.headers, protocol)
-            await fail(exchange, error, protocol.render_error)
+            await fail(exchange, error, protocol.render_error, protocol.request_id)
             if response.begun:
                 exchange.cut()
         except asyncio.CancelledError:
@@ -241,7 +240,7 @@ async def _send_stream(response: "_OpenResponse", leg: ServedLeg, writer: Writer
         last = batch[-1] if batch else None
         if not response.begun:
             if type(last) is Failed:
-                await fail(response.exchange, _error(last, protocol), protocol.render_error)
+                await fail(response.exchange, LegFailed(last), protocol.render_error, protocol.request_id)
                 return
             response.headers = [*_response_headers(batch, protocol), *_dropped(leg)]
         data = writer.write_all(batch)
@@ -261,9 +260,9 @@ async def _send_whole(exchange: Exchange, leg: ServedLeg, protocol: ClientProtoc
     try:
         reply = fold(events, source)
     except LegFailed as error:
-        await fail(exchange, _error(error.failed(), protocol), protocol.render_error)
+        await fail(exchange, error, protocol.render_error, protocol.request_id)
         return
-    headers = [*_encoded(reply.headers, protocol), *_dropped(leg)]
+    headers = [*encoded(reply.headers, protocol.request_id), *_dropped(leg)]
     await exchange.respond(200, protocol.render(reply, options), headers=headers)
 
 
@@ -372,30 +371,12 @@ class _OpenResponse:
             self._task.cancel("the client has left")
 
 
-def _error(failed: Failed, protocol: ClientProtocol) -> LegFailed:
-    error = LegFailed(failed)
-    error.headers = _renamed(failed.headers, protocol)
-    return error
-
-
 def _response_headers(batch: Batch, protocol: ClientProtocol) -> list[tuple[bytes, bytes]]:
     started = batch[0] if batch else None
-    return _encoded(started.headers, protocol) if type(started) is Started else []
+    return encoded(started.headers, protocol.request_id) if type(started) is Started else []
 
 
 def _dropped(leg: ServedLeg | None) -> list[tuple[bytes, bytes]]:
     """Return the response header that lists the content that could not be translated between the two protocols."""
     dropped = leg.dropped if leg is not None else ()
     return encoded(losses.header(dropped)) if dropped else []
-
-
-def _encoded(headers: Headers, protocol: ClientProtocol) -> list[tuple[bytes, bytes]]:
-    return encoded(_renamed(headers, protocol)) if headers else []
-
-
-def _renamed(headers: Headers, protocol: ClientProtocol) -> Headers:
-    """Return the headers with the request id under the name that this protocol uses."""
-    name_here = protocol.request_id
-    if name_here == "request-id":
-        return headers
-    return tuple([(name_here if name == "request-id" else name, value) for name, value in headers])
