@@ -98,7 +98,7 @@ def is_cursor_editor(exchange: Exchange, request: Request) -> bool:
     headers = exchange.headers
     if exchange.path.startswith(PATHS) or VERSION_HEADER in headers:
         return True
-    if headers.get(b"user-agent", b"")[: len(USER_AGENT)].lower() == USER_AGENT:
+    if headers.get(b"user-agent", b"").lower().startswith(USER_AGENT):
         return True
     return "metadata" in request.extra and has_conversation(request)
 

@@ -12,6 +12,8 @@ from contextlib import aclosing
 from typing import Any, Protocol
 from urllib.parse import quote
 
+import msgspec
+
 from tieline.core.legs.access import ModelAccess
 from tieline.frontends.bodies import COUNT_ABOVE, VALUE_MARKS, check_values
 from tieline.frontends.keyless import AcceptedConnection
@@ -253,65 +255,44 @@ class BodyBudget:
                 self._trim()
 
 
-class Exchange:
+class Exchange(msgspec.Struct, eq=False):
     """One HTTP request and its response, as an endpoint sees them."""
 
-    __slots__ = (
-        "_bodies",
-        "_cycle",
-        "_keeps_body",
-        "_max_body",
-        "begun",
-        "client_key",
-        "content",
-        "headers",
-        "is_forwarded",
-        "is_still_valid",
-        "path",
-        "reserved",
-        "response_headers",
-        "size",
-        "websocket",
-        "workspace",
-    )
+    _cycle: HttpCycle
+    _max_body: int
+    _bodies: BodyBudget = msgspec.field(default_factory=BodyBudget)
+    keeps_body: bool = False
+    """Whether to keep the body in `content` once it has been read."""
+    is_forwarded: bool = False
+    """Whether another replica forwarded the request to this one."""
+    headers: Mapping[bytes, bytes] = {}
+    """The headers of the request by their lower-case names."""
+    path: str = ""
+    """The percent-decoded path of the request, without the prefix that names a workspace."""
+    client_key: NamedKey | None = None
+    """The key with which the guard accepted the request; None if no key was needed."""
+    is_still_valid: Callable[[], bool] | None = None
+    """Returns whether the key is still valid, for responses that take long; None if it cannot become invalid."""
+    begun: bool = False
+    """Whether the response has begun."""
+    response_headers: tuple[tuple[bytes, bytes], ...] = ()
+    """Headers to add to every response, including errors."""
+    content: bytes | None = None
+    """The body, for forwarding it; None until it has been read, or if bodies are not kept."""
+    size: int = 0
+    """The size of the request's body in bytes; 0 until it has been read."""
+    reserved: int = 0
+    """The number of bytes reserved in the shared budget for the body or for unread WebSocket messages."""
+    websocket: WebSocket | None = None
+    """The WebSocket, once it has been accepted; otherwise None."""
+    workspace: str | None = None
+    """The name of the workspace that the request names; None if it names none."""
 
-    def __init__(
-        self,
-        cycle: HttpCycle,
-        max_body: int,
-        bodies: BodyBudget | None = None,
-        *,
-        keeps_body: bool = False,
-        is_forwarded: bool = False,
-    ) -> None:
-        self._cycle = cycle
-        self._max_body = max_body
-        self._keeps_body = keeps_body
-        self._bodies = bodies or BodyBudget()
-        self.headers: Mapping[bytes, bytes] = dict(cycle.headers)
-        """The headers of the request by their lower-case names."""
-        self.path = cycle.path
-        """The percent-decoded path of the request, without the prefix that names a workspace."""
-        self.client_key: NamedKey | None = None
-        """The key with which the guard accepted the request; None if no key was needed."""
-        self.is_still_valid: Callable[[], bool] | None = None
-        """Returns whether the key is still valid, for responses that take long; None if it cannot become invalid."""
-        self.begun = False
-        """Whether the response has begun."""
-        self.response_headers: tuple[tuple[bytes, bytes], ...] = ()
-        """Headers to add to every response, including errors."""
-        self.is_forwarded = is_forwarded
-        """Whether another replica forwarded the request to this one."""
-        self.content: bytes | None = None
-        """The body, for forwarding it; None until it has been read, or if bodies are not kept."""
-        self.size = 0
-        """The size of the request's body in bytes; 0 until it has been read."""
-        self.reserved = 0
-        """The number of bytes reserved in the shared budget for the body or for unread WebSocket messages."""
-        self.websocket: WebSocket | None = None
-        """The WebSocket, once it has been accepted; otherwise None."""
-        self.workspace: str | None = None
-        """The name of the workspace that the request names; None if it names none."""
+    __repr__ = object.__repr__  # the headers contain keys, which must not be logged
+
+    def __post_init__(self) -> None:
+        self.headers = dict(self._cycle.headers)
+        self.path = self._cycle.path
 
     @property
     def method(self) -> str:
@@ -358,9 +339,14 @@ class Exchange:
         return None if self.client_key is None else self.client_key.access
 
     @property
+    def owner(self) -> str:
+        """The name of the client's key; empty if no key was needed."""
+        return "" if self.client_key is None else self.client_key.name
+
+    @property
     def place(self) -> Place:
         """The owner and the workspace to which the legs and sessions of the request belong."""
-        return Place("" if self.client_key is None else self.client_key.name, self.workspace or "")
+        return Place(self.owner, self.workspace or "")
 
     @property
     def visible(self) -> VisibleScope:
@@ -406,7 +392,7 @@ class Exchange:
             chunks.clear()  # a traceback must not keep the body alive
             chunk = None
         self.size = size
-        if self._keeps_body:
+        if self.keeps_body:
             self.content = body
         if size > COUNT_ABOVE:
             await step_aside()  # joining took a while, and so will parsing

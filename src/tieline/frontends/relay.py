@@ -24,6 +24,7 @@ from tieline.tasks import Tasks
 
 FOLDER_HEADER, SERVERS_HEADER = b"x-tieline-folder", b"x-tieline-mcp"
 """Request headers that select a working folder and MCP servers for a coding agent by their configured names."""
+_SELECTING = frozenset((FOLDER_HEADER, SERVERS_HEADER))
 CHECK_INTERVAL = 0.05
 """Seconds between two checks of all open responses. The task that watches for a disconnect is started only if a request
 takes longer than this."""
@@ -192,7 +193,8 @@ class Relay:
 
     def _begin(self, exchange: Exchange, writer: Writer | None) -> "_OpenResponse":
         loop = asyncio.get_running_loop()
-        response = _OpenResponse(exchange, writer, loop)
+        now = loop.time()
+        response = _OpenResponse(exchange, writer, loop, asyncio.current_task(loop), now, now)
         self._open.add(response)
         if self._timer is None:
             self._timer = loop.call_later(CHECK_INTERVAL, self._check, loop)
@@ -211,7 +213,6 @@ def client_of(exchange: Exchange, frontend: str, profile: Profile, size: int | N
 
     `size` is the size of the request, by default that of its body.
     """
-    owner, workspace = exchange.place
     return LegClient(
         frontend,
         exchange.header(b"user-agent"),
@@ -219,19 +220,18 @@ def client_of(exchange: Exchange, frontend: str, profile: Profile, size: int | N
         request_size=exchange.size if size is None else size,
         gets_tools=bool(profile.tools),
         access=exchange.access,
-        owner=owner,
-        workspace=workspace,
+        owner=exchange.owner,
+        workspace=exchange.workspace or "",
     )
 
 
 def selecting(request: Request, exchange: Exchange) -> Request:
     """Return the request with the folder and the MCP servers that its HTTP headers select for a coding agent."""
-    folder, servers = exchange.headers.get(FOLDER_HEADER), exchange.headers.get(SERVERS_HEADER)
-    if folder is None and servers is None:
+    if _SELECTING.isdisjoint(exchange.headers):
         return request
-    named = None if folder is None else folder.decode("latin-1").strip()
-    names = (name.strip() for name in (servers or b"").decode("latin-1").split(","))
-    return replace(request, selection=Selection(folder=named, servers=tuple(name for name in names if name)))
+    folder = exchange.header(FOLDER_HEADER).strip() if FOLDER_HEADER in exchange.headers else None
+    names = (name.strip() for name in exchange.header(SERVERS_HEADER).split(","))
+    return replace(request, selection=Selection(folder=folder, servers=tuple(name for name in names if name)))
 
 
 async def _send_stream(response: "_OpenResponse", leg: ServedLeg, writer: Writer, protocol: ClientProtocol) -> None:
@@ -266,43 +266,26 @@ async def _send_whole(exchange: Exchange, leg: ServedLeg, protocol: ClientProtoc
     await exchange.respond(200, protocol.render(reply, options), headers=headers)
 
 
-class _OpenResponse:
+class _OpenResponse(msgspec.Struct, eq=False):
     """A response in progress. It is cancelled when the client disconnects, and kept alive while there is no data.
 
     The head of a stream is sent together with its first bytes, so that a failure before them can set the status code.
     """
 
-    __slots__ = (
-        "_begun_at",
-        "_has_left",
-        "_is_closed",
-        "_is_writing",
-        "_listener",
-        "_loop",
-        "_task",
-        "_wrote_at",
-        "begun",
-        "exchange",
-        "head",
-        "headers",
-        "leg",
-        "writer",
-    )
-
-    def __init__(self, exchange: Exchange, writer: Writer | None, loop: asyncio.AbstractEventLoop) -> None:
-        self.exchange = exchange
-        self.writer = writer
-        self.begun = False
-        self.headers: Sequence[tuple[bytes, bytes]] | None = None
-        self.head: Sequence[tuple[bytes, bytes]] = STREAM_HEAD
-        self.leg: ServedLeg | None = None
-        self._loop = loop
-        self._task = asyncio.current_task(loop)
-        self._listener: asyncio.Task[None] | None = None
-        self._begun_at = self._wrote_at = loop.time()
-        self._has_left = False
-        self._is_writing = False
-        self._is_closed = False
+    exchange: Exchange
+    writer: Writer | None
+    _loop: asyncio.AbstractEventLoop
+    _task: asyncio.Task[None] | None
+    _begun_at: float
+    _wrote_at: float
+    begun: bool = False
+    headers: Sequence[tuple[bytes, bytes]] | None = None
+    head: Sequence[tuple[bytes, bytes]] = STREAM_HEAD
+    leg: ServedLeg | None = None
+    _listener: asyncio.Task[None] | None = None
+    _has_left: bool = False
+    _is_writing: bool = False
+    _is_closed: bool = False
 
     async def write(self, data: bytes, last: bool = False) -> None:
         """Send the next part of the stream; `last` completes it."""
