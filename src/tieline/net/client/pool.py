@@ -193,7 +193,7 @@ class PooledConnection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._reject(error)
         if self._is_complete:
-            self._finish()
+            self._finish(response)
         elif len(self._pieces) > before:
             self._overhead = 0
             response.buffered += len(data)
@@ -272,16 +272,15 @@ class PooledConnection(asyncio.Protocol):
 
     # ── end of an exchange ──
 
-    def _finish(self) -> None:
-        response, self._response = self._response, None
+    def _finish(self, response: HttpResponse) -> None:
+        self._response = None
         pieces = self._pieces
         if len(pieces) > self._end:
             # Data after a complete response does not belong to it.
             self._is_reusable = False
             del pieces[self._end :]
-        if response is not None:
-            # The next exchange may begin before the reader has taken all of this data.
-            response.chunks = pieces.copy()
+        # The next exchange may begin before the reader has taken all of this data.
+        response.chunks = pieces.copy()
         pieces.clear()
         if self._is_paused:
             self.resume()
@@ -293,8 +292,7 @@ class PooledConnection(asyncio.Protocol):
             self._on_free(self)
         else:
             self.abort()
-        if response is not None:
-            response.finish()
+        response.finish()
 
     def _end_by_close(self, response: HttpResponse, exc: Exception | None) -> None:
         if not response.status:
