@@ -297,14 +297,14 @@ class RequestCycle:
 
     # ── called by the connection ──
 
-    async def run(self, app: Any, serve: Any, tasks: set[asyncio.Task[None]]) -> None:
-        """Let the application handle the request: through `serve`, or through ASGI (`app`) if `serve` is None.
+    async def run(self, serve: "Serve", tasks: set[asyncio.Task[None]]) -> None:
+        """Let the application handle the request.
 
         Afterwards, the request's task is removed from `tasks`. An incomplete response is treated as a failure.
         """
         has_failed = False
         try:
-            await (app(self.scope, self.receive, self.send) if serve is None else serve(self))
+            await serve(self)
         except asyncio.CancelledError:
             if self.websocket is not None:
                 self.websocket.stop()
@@ -413,3 +413,13 @@ class RequestCycle:
             data = body if framing == _BY_CLOSE else b""
         self._framing, self._remaining = framing, remaining
         return data
+
+
+Serve = Callable[[RequestCycle], Awaitable[None]]
+"""The application: handles a request and sends its response."""
+
+
+def serve_asgi(app: Any, cycle: RequestCycle) -> Awaitable[None]:
+    """Let an ASGI application handle a request."""
+    handled: Awaitable[None] = app(cycle.scope, cycle.receive, cycle.send)
+    return handled

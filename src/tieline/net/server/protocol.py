@@ -10,12 +10,13 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import httptools
 
 from tieline.net.server.connection import ClientConnection
-from tieline.net.server.cycle import RequestCycle, closing_response
+from tieline.net.server.cycle import RequestCycle, Serve, closing_response, serve_asgi
 from tieline.net.server.request_head import (
     RefusedRequest,
     check_head,
@@ -65,7 +66,6 @@ class HttpServerProtocol(ClientConnection):
     """
 
     __slots__ = (
-        "_app",
         "_current",
         "_discarded",
         "_headers",
@@ -96,8 +96,8 @@ class HttpServerProtocol(ClientConnection):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(_loop or asyncio.get_running_loop(), float(config.timeout_keep_alive))
-        self._app: Any = config.loaded_app
-        self._serve: Any = getattr(self._app, "serve", None)
+        app: Any = config.loaded_app
+        self._serve: Serve = getattr(app, "serve", None) or partial(serve_asgi, app)
         self.state = server_state
         self._tasks = server_state.tasks
         self.client: tuple[str, int] | None = None
@@ -324,7 +324,7 @@ class HttpServerProtocol(ClientConnection):
     def _start(self, cycle: RequestCycle) -> None:
         self._current = cycle
         # uvicorn awaits the tasks in this set before it exits; the set also keeps a strong reference to the task.
-        cycle.task = asyncio.Task(cycle.run(self._app, self._serve, self._tasks), loop=self.loop, name="request")
+        cycle.task = asyncio.Task(cycle.run(self._serve, self._tasks), loop=self.loop, name="request")
         self._tasks.add(cycle.task)
 
     def _queue(self, cycle: RequestCycle) -> None:

@@ -18,8 +18,6 @@ Fields = list[tuple[bytes, bytes]]
 Target = tuple[str, bytes, bytes]
 """The target of a request: the percent-decoded path, then the path and the query as the client sent them."""
 
-_VERSIONS = frozenset(("1.0", "1.1"))
-
 
 class RefusedRequest(Exception):
     """The server refuses a request with this status and reason, and closes the connection."""
@@ -55,12 +53,13 @@ def check_head(version: str, headers: Fields) -> Mapping[bytes, bytes]:
 
     Of a header that occurs several times, only the last value is returned.
     """
-    if version not in _VERSIONS:
-        raise RefusedRequest(505, "This server speaks HTTP/1.1.")
     named = dict(headers)
     repeated = () if len(named) == len(headers) else _repeated(headers)
-    if version == "1.1" and (b"host" not in named or b"host" in repeated):
-        raise RefusedRequest(400, "A request must have exactly one Host header.")
+    if version == "1.1":
+        if b"host" not in named or b"host" in repeated:
+            raise RefusedRequest(400, "A request must have exactly one Host header.")
+    elif version != "1.0":
+        raise RefusedRequest(505, "This server speaks HTTP/1.1.")
     if b"transfer-encoding" in named:
         if version == "1.0":
             raise RefusedRequest(400, "HTTP/1.0 has no Transfer-Encoding.")
