@@ -264,15 +264,20 @@ class HttpApp:
             exchange.response_headers = ((b"access-control-allow-origin", origin), (b"vary", b"origin"))
 
     def _route(self, exchange: Exchange, cycle: HttpCycle) -> Route:
-        method, path = cycle.method, exchange.path
-        methods = self._paths.methods(path)
-        if methods is None and self._discreet:
-            return _refusal(GatewayError("not_found", "Not found."), self._fallback(exchange), is_open=True)
+        methods = self._paths.methods(exchange.path)
         if methods is None:
-            return _refusal(self._paths.missing(method, path), self._fallback(exchange))
-        route = (methods.get(WEBSOCKET) if cycle.is_upgrade else None) or methods.get(method)
-        if route is not None:
-            return route
+            return self._nothing(exchange)
+        route = (methods.get(WEBSOCKET) if cycle.is_upgrade else None) or methods.get(cycle.method)
+        return route or self._other_method(exchange, methods)
+
+    def _nothing(self, exchange: Exchange) -> Route:
+        if self._discreet:
+            return _refusal(GatewayError("not_found", "Not found."), self._fallback(exchange), is_open=True)
+        return _refusal(self._paths.missing(exchange.method, exchange.path), self._fallback(exchange))
+
+    def _other_method(self, exchange: Exchange, methods: Mapping[str, Route]) -> Route:
+        """Return the route of a request whose method is not among those of its path."""
+        method, path = exchange.method, exchange.path
         if method == "OPTIONS" and exchange.response_headers and b"access-control-request-method" in exchange.headers:
             return Route(_preflight, self._fallback(exchange), keyed=False, public=True)
         if WEBSOCKET in methods and method == "GET":
