@@ -62,11 +62,11 @@ class MemoryStore:
 
 
 class DocumentStore:
-    """Keeps documents in a database. No method raises: the database logs when it becomes unavailable.
+    """Keeps documents in a database. No method raises an exception; failures are logged.
 
-    One task writes to a shared database, because its connections could reorder changes of the same document. While the
-    database is not available, changes are kept in memory. After each change in an `announced` shelf, the key is sent
-    to the channel with the name of the shelf. If `owns_database` is true, closing the store closes the database.
+    One task writes to a shared database, because several connections could reorder changes of the same document. While
+    such a database is not available, changes are kept in memory. After each change in an `announced` shelf, the key is
+    sent to the channel with the name of the shelf. If `owns_database` is true, closing the store closes the database.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class DocumentStore:
         await self._tasks.aclose()
         if self._unwritten:
             self._warn(
-                f"{len(self._unwritten)} changes of documents are lost: {self._database.title} did not take them"
+                f"{len(self._unwritten)} changes of documents are lost: {self._database.title} did not store them"
             )
         if self._owns_database:
             await self._database.aclose()
@@ -129,7 +129,7 @@ class DocumentStore:
                 await self._write_one(change, data)
             return
         if not self._unwritten.put(change, data):
-            self._warn(f"{self._database.title} is too slow or not available: a document is not stored")
+            self._warn(f"{self._database.title} is too slow or not available: a change of a document is lost")
             return
         if self._stop_listening is None:
             self._stop_listening = self._database.listen(CHANNEL, self._on_message)
@@ -182,7 +182,7 @@ class DocumentStore:
             self._warn(f"a document could not be written: {error}")
 
     async def _rows(self, statement: str, parameters: Sequence[str]) -> list[Row]:
-        """Return the rows of a query, or none if the database could not return them."""
+        """Return the rows of a query, or an empty list if the query fails."""
         try:
             return await self._database.fetch(statement, parameters)
         except DatabaseUnavailable:
@@ -193,7 +193,7 @@ class DocumentStore:
 
 
 def open_store(folder: Path | None, *, warn: Callable[[str], None] = log.warning) -> MemoryStore | DocumentStore:
-    """Return a store in a file of its own in `folder`, or a store in memory if `folder` is None."""
+    """Return a store with its own SQLite file in `folder`, or a store in memory if `folder` is None."""
     if folder is None:
         return MemoryStore()
     database = SqliteDatabase(folder / FILE_NAME, DOCUMENTS, warn=warn)

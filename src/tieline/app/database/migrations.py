@@ -45,5 +45,5 @@ def missing(migrations: Sequence[Migration], applied: Collection[int], *, is_sha
 
 
 def with_types(statement: str, types: Mapping[str, str]) -> str:
-    """Return a statement with the types of an engine."""
+    """Return a statement with each placeholder, such as `{text}`, replaced by the type of an engine."""
     return re.sub(r"\{[a-z]+\}", lambda found: types[found[0]], statement)

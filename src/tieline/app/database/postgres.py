@@ -45,14 +45,14 @@ Pool = AsyncConnectionPool[Connection]
 
 
 class PostgresLimits(NamedTuple):
-    """The number of pooled connections and of operations that may wait for one, and limits of time in seconds."""
+    """The maximum numbers of pooled connections and of operations that wait for one, and timeouts in seconds."""
 
     connections: int = 8
     waiting: int = 1000
     statement: float = 10.0
     """Until the server cancels a statement."""
     connect: float = 5.0
-    """Until an attempt to connect fails, and until an operation no longer waits for a connection."""
+    """Until an attempt to connect fails, and until an operation stops waiting for a connection."""
     retry: float = 1.0
     """Between two attempts to connect."""
     quiet: float = 5.0
@@ -91,7 +91,7 @@ class PostgresDatabase:
         """Waits for messages on the listening connection. Cancelled if an operation finds that the server is gone."""
         self._pool: Pool | None = None
         self._settled = asyncio.Event()
-        """Cleared while the first attempt to connect is in progress: operations wait for its result."""
+        """Cleared during the first attempt to connect, or to connect again: operations wait for its result."""
         self._down_since: float | None = None
         self._reason = "not connected"
 
@@ -172,7 +172,7 @@ class PostgresDatabase:
         task.add_done_callback(self._calls.discard)
         await asyncio.wait([task], timeout=self._limits.operation)
         if not task.done():
-            # The server cancels slow statements itself, so the network or the whole server hangs.
+            # The server cancels slow statements itself, so the network or the server does not respond at all.
             task.cancel()
             if pool is not None:
                 self._lose(pool)
@@ -201,7 +201,7 @@ class PostgresDatabase:
             return failure
 
     async def _with_connection(self, pool: Pool, work: Work[T]) -> T:
-        """Run `work` with a connection of the pool. Raise _NotConnected if the connection was lost before."""
+        """Run `work` with a connection of the pool. Raise _NotConnected if it was lost before it was used."""
         async with pool.connection(timeout=self._limits.connect) as connection:
             try:
                 await connection.execute("")
@@ -215,7 +215,7 @@ class PostgresDatabase:
                 raise
 
     async def _ready_pool(self) -> Pool:
-        """Return the pool. Wait for the first attempt to connect, but not for later ones."""
+        """Return the pool. After a start or a loss, wait for the first attempt to connect, but not for later ones."""
         self._start()
         if self._pool is None and not self._settled.is_set():
             await self._settled.wait()
@@ -224,7 +224,7 @@ class PostgresDatabase:
         return self._pool
 
     def _lose(self, pool: Pool) -> None:
-        """Connect again, unless this has begun already."""
+        """Give up a pool and connect again, unless this has already been done."""
         if self._pool is pool:
             self._pool = None
             self._settled.clear()
@@ -313,7 +313,7 @@ class PostgresDatabase:
         try:
             callback(payload)
         except Exception:
-            log.exception("a listener for messages of the database failed")
+            log.exception("a listener for database messages failed")
 
     def _report_connected(self, pool: Pool) -> None:
         since, self._down_since = self._down_since, None
@@ -330,7 +330,7 @@ class PostgresDatabase:
         self._settled.set()
         if self._down_since is None:
             self._down_since = time.monotonic()
-            self._warn(f"the database {self.title} cannot be used: {reason}; trying again until it can")
+            self._warn(f"the database {self.title} cannot be used: {reason}; trying to connect again")
 
 
 class _NotConnected(Exception):

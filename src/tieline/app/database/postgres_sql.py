@@ -1,4 +1,4 @@
-"""What differs between PostgreSQL and SQLite: placeholders, numbers, errors, and how migrations are applied."""
+"""The differences between PostgreSQL and SQLite: placeholders, numbers, errors, and how migrations are applied."""
 
 import re
 from collections.abc import Sequence
@@ -28,12 +28,12 @@ _MIGRATION_LOCK = 0x7469656C
 
 _TOKENS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\?|%""")
 _TEMPORARY = ("08", "40", "53", "55", "57", "58", "25006")
-"""Beginnings of SQLSTATE codes for lost connections, deadlocks, missing resources, locks, timeouts and shutdowns.
+"""Prefixes of SQLSTATE codes for lost connections, deadlocks, lack of resources, locks, timeouts and shutdowns.
 
-25006 is a write to a read-only server: after a failover, the address may still lead to the old one.
+25006 is a write to a read-only server: after a failover, the address may still refer to the old primary.
 """
 _LOST = ("08", "57P", "25006")
-"""Beginnings of SQLSTATE codes after which the gateway has to connect again."""
+"""Prefixes of SQLSTATE codes after which the gateway has to connect again."""
 
 
 def placeholders(statement: str) -> str:

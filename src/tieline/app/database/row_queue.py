@@ -15,7 +15,7 @@ log = logging.getLogger("tieline")
 DELAY = 0.1
 """Seconds to wait for further rows before a batch is written."""
 RETRY = 5.0
-"""Seconds until the next attempt after the database was not available."""
+"""Seconds to wait before the next attempt if the database is not available."""
 BATCH_ROWS = 200
 BATCH_SIZE = 4 << 20
 CLOSE_LIMIT = 5.0
@@ -57,7 +57,7 @@ class RowQueue:
         self._writer: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to write. Call this in the event loop; rows that were added before are written too."""
+        """Begin to write rows, including those added before. Call this in the event loop."""
         self._loop = asyncio.get_running_loop()
         self._database.listen(CHANNEL, lambda _: self._wake())
         self._wake()
@@ -71,7 +71,7 @@ class RowQueue:
                 self._size += size
             is_news, self._is_full = is_full and not self._is_full, is_full
         if is_news:
-            self._warn(f"{self._database.title} is not available: {self._title} are not being stored")
+            self._warn(f"{self._database.title} is too slow or not available: {self._title} are not being stored")
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake)
 

@@ -1,7 +1,8 @@
-"""An archive in a database that several replicas share. It keeps no index in memory, which others would outdate.
+"""An archive in a database that several replicas share.
 
-It has the interface and the limits of `core.archive.archive.Archive`. Documents are written in the background, and can
-be read at once on the replica that stored them. While the database cannot be reached, writes wait in memory.
+It has the interface and the limits of `core.archive.archive.Archive`, but no index in memory, because other replicas
+change the archive too. Documents are written in the background, and can be read at once on the replica that stored
+them. While the database cannot be reached, writes wait in memory.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ REMOVE_LIMIT = 5.0
 RETRY = 1.0
 """Seconds between two attempts to write while the database cannot be reached."""
 SWEEP_INTERVAL = 60.0
-"""Seconds between two searches for documents to remove, on each replica that stores any."""
+"""Minimum number of seconds between two searches for documents to remove, on each replica that stores documents."""
 REMOVED_AT_ONCE = 500
 USED_ACCURACY = 3600.0
 """The time of the last use is updated only if it is older than this many seconds."""
@@ -56,7 +57,7 @@ class _ArchiveChange(NamedTuple):
 
 
 class SharedArchive:
-    """Stores documents by owner and id. See `Archive` for what each method promises."""
+    """Stores documents by owner and id. See `Archive` for the methods."""
 
     def __init__(
         self, database: Database, shelf: str, tasks: Tasks, clock: Callable[[], float], limits: ArchiveLimits
@@ -70,7 +71,7 @@ class SharedArchive:
         """Changes not yet written, oldest first."""
         self._unwritten_size = 0
         self._recent: BoundedCache[_DocumentKey, bool] = BoundedCache(MAX_RECENT)
-        """The documents that this replica has stored lately."""
+        """The documents that this replica has stored recently."""
         self._writer: asyncio.Task[None] | None = None
         self._swept_at = 0.0
 
@@ -93,7 +94,7 @@ class SharedArchive:
         return bytes(rows[0][2])
 
     def touch(self, owner: str, document_id: str) -> bool:
-        """Return whether this replica has stored a document lately."""
+        """Return whether this replica has recently stored a document and not removed it."""
         return self._recent.get(_DocumentKey(owner, document_id)) is not None
 
     async def holds(self, owner: str, document_ids: Collection[str]) -> bool:
@@ -129,12 +130,12 @@ class SharedArchive:
         if found is None:
             return False
         self._change(key, None)
-        if self._writer is not None:  # no replica may return the document after the client learns that it is gone
+        if self._writer is not None:  # after the response, no replica may return the document
             await asyncio.wait([self._writer], timeout=REMOVE_LIMIT)
         return True
 
     async def aclose(self) -> None:
-        """Write what has not been written, if the database can be reached."""
+        """Write the remaining changes, if the database can be reached."""
         if self._writer is not None:
             self._writer.cancel()
             await asyncio.wait([self._writer])
@@ -150,7 +151,7 @@ class SharedArchive:
         self._unwritten_size += len(data or b"")
         while self._unwritten_size > MAX_UNWRITTEN and len(self._unwritten) > 1:
             oldest = next(iter(self._unwritten))
-            log.error("a document was dropped: too many wait for the database")
+            log.error("a document was lost: too many documents are waiting to be written to the database")
             self._forget(oldest)
         if self._writer is None or self._writer.done():
             self._writer = self._tasks.start(self._write(), "archive")
@@ -189,7 +190,10 @@ class SharedArchive:
             log.debug("the time of a document's last use was not stored")
 
     async def _sweep(self) -> None:
-        """From time to time, remove expired documents, and the least recently used of the owner with the most."""
+        """Remove expired documents and, if a limit is exceeded, the least recently used of the owner with the most.
+
+        Do this at most every SWEEP_INTERVAL seconds.
+        """
         now = self._clock()
         if now - self._swept_at < SWEEP_INTERVAL:
             return
@@ -203,7 +207,11 @@ class SharedArchive:
                     break
 
     async def _remove_oldest(self, owner: str, held: list[int], place: int, excess: int) -> bool:
-        """Remove documents of an owner, oldest first, until `excess` bytes (or documents) are gone."""
+        """Remove documents of an owner, least recently used first, until `excess` bytes or documents are removed.
+
+        `held` contains the owner's bytes and documents, and `place` is the index of the one to reduce. Return False if
+        the owner has no documents.
+        """
         rows = await self._database.fetch(_OLDEST, (self._shelf, owner, REMOVED_AT_ONCE))
         removed: list[tuple[str, str, str]] = []
         for document_id, size in rows:

@@ -41,7 +41,7 @@ T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
 _PROGRESS_STEPS = 10_000
-"""Number of SQLite virtual machine instructions, about a millisecond's worth, between two looks at the clock."""
+"""Number of SQLite virtual machine instructions, about one millisecond, between two checks of the time limit."""
 
 _SETTINGS = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", "PRAGMA secure_delete = ON")
 _HAS_VERSIONS = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'"
@@ -209,7 +209,7 @@ class SqliteDatabase:
     def _put_aside(self, path: Path) -> None:
         self._close()
         broken = path.with_suffix(".broken")
-        self._warn(f"{path} is damaged; renaming it to {broken.name} and starting an empty one")
+        self._warn(f"{path} is damaged; renaming it to {broken.name} and creating an empty one")
         path.replace(broken)
         for suffix in ("-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -224,7 +224,7 @@ class SqliteDatabase:
 def damage(path: Path, *, limit: float) -> str | None:
     """Return what is wrong with the database file at `path`, or None if it is intact. The file is not changed.
 
-    The check stops after `limit` seconds. What it has not read by then counts as intact.
+    The check stops after `limit` seconds. The part that it has not read by then counts as intact.
     """
     until = time.monotonic() + limit
     with contextlib.closing(

@@ -1,4 +1,4 @@
-"""Changes of documents that could not be written yet, because the database is not available."""
+"""Changes of documents that have not been written to the database yet."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
@@ -8,7 +8,7 @@ T = TypeVar("T")
 MAX_UNWRITTEN = 64 << 20
 """Maximum size of all unwritten documents in bytes."""
 OVERHEAD = 200
-"""Size, in bytes, that every change counts in addition to its data."""
+"""Bytes that count for every change in addition to its data."""
 
 
 class DocumentChange(NamedTuple):
@@ -56,7 +56,7 @@ class UnwrittenChanges:
     def apply(self, shelf: str, stored: Mapping[str, T], convert: Callable[[bytes], T]) -> dict[str, T]:
         """Return the documents of a shelf as they will be when all changes have been written.
 
-        `stored` describes the documents in the database; `convert` describes the changed ones.
+        `stored` contains a value for each document in the database; `convert` returns the value of a changed document.
         """
         documents = {} if DocumentChange(shelf, None) in self._changes else dict(stored)
         for change, data in self._changes.items():

@@ -113,7 +113,7 @@ class _Index:
 
 
 class Archive:
-    """Stores documents by owner and id. `open_store` is not called before the store is needed."""
+    """Stores documents by owner and id. `open_store` is called when the store is first needed."""
 
     def __init__(
         self,
@@ -171,7 +171,8 @@ class Archive:
     def put(self, owner: str, document_id: str, data: bytes) -> bool:
         """Store a document, replacing any earlier one with this id. Return False if it is too large.
 
-        In a full archive, this also depends on the other owners: each may keep as many bytes as the new document takes.
+        In a full archive, a document is also too large if it leaves another owner less space than the document itself
+        takes.
         """
         key = _Key(owner, document_id)
         if len(data) > self._limits.each:

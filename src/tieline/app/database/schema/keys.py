@@ -6,7 +6,7 @@ KEYS: tuple[Migration, ...] = (
     Migration(
         10,
         (
-            # A changed row has a higher version, so count and sum of the versions show whether anything has changed.
+            # Each change increases the version of a row, so the count and the sum of all versions reveal any change.
             """
             CREATE TABLE api_key (
                 id {text} PRIMARY KEY,
@@ -26,7 +26,7 @@ KEYS: tuple[Migration, ...] = (
     Migration(
         11,
         (
-            # The segments of spools that have been added to the sums, so that none is added twice.
+            # The spool segments that have been added to the sums, so that none is added twice.
             """
             CREATE TABLE usage_batch (
                 id {text} PRIMARY KEY,
@@ -55,7 +55,7 @@ KEYS: tuple[Migration, ...] = (
             )
             """,
             "CREATE INDEX usage_of_day ON usage (day)",
-            # What limits need, small enough to be read every few seconds.
+            # The sums that limits need, in a table that is small enough to be read every few seconds.
             """
             CREATE TABLE usage_total (
                 owner {text} NOT NULL,

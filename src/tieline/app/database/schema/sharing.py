@@ -6,7 +6,7 @@ SHARING: tuple[Migration, ...] = (
     Migration(
         30,
         (
-            # `data` is a core.inbox.inbox.PendingItem as JSON. `revision` differs after each change of the item.
+            # `data` is a core.inbox.inbox.PendingItem as JSON. Each change of the item gives it a new `revision`.
             """
             CREATE TABLE inbox_item (
                 id {text} PRIMARY KEY,
@@ -16,7 +16,7 @@ SHARING: tuple[Migration, ...] = (
                 data {bytes} NOT NULL
             )
             """,
-            # `scopes` are the scopes of the replica's watchers as JSON.
+            # `scopes` is a JSON array with the scopes of the replica's watchers.
             "CREATE TABLE inbox_watcher (replica {text} PRIMARY KEY, scopes {text} NOT NULL)",
         ),
         shared_only=True,
