@@ -10,7 +10,7 @@ from tieline.app.keys.table import KeyRecord
 
 
 def state_of(record: KeyRecord, now: float) -> str:
-    """Return whether a key is valid, as one word."""
+    """Return "valid", "expired" or "revoked"."""
     if record.revoked is not None:
         return "revoked"
     return "expired" if record.rules.expires is not None and now >= end_of(record.rules.expires) else "valid"

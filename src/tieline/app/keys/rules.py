@@ -24,7 +24,7 @@ def named_key(
     archive: str = "",
     is_revoked: bool = False,
 ) -> NamedKey:
-    """Return the key with these rules. Of a stored key, only the digest is known."""
+    """Return the key with these rules. For a stored key, `value` is empty, because only its digest is known."""
     return NamedKey(
         name,
         value,

@@ -1,6 +1,6 @@
 """The stored keys in memory, so that no request waits for the database.
 
-Changes by other processes are seen within a second: a server sends a message, and every process also looks for itself.
+Changes by other processes take effect within a second: PostgreSQL sends a notification, and every process also polls.
 If the database cannot be reached, the keys in memory stay valid for `GRACE` seconds after the last contact.
 """
 
@@ -21,13 +21,13 @@ log = logging.getLogger("tieline")
 GRACE = 60.0
 """Seconds for which keys stay valid after the last contact with the database."""
 POLL = 0.5
-"""Seconds between two looks for changes, as long as there are stored keys."""
+"""Seconds between two checks for changes, if there are stored keys or the database is shared."""
 MIN_INTERVAL = 0.1
-"""Seconds between two refreshes because of unknown keys, so that guessing keys does not load the database."""
+"""Minimum number of seconds between two refreshes, so that requests with unknown keys do not load the database."""
 RETRY_AFTER = 5.0
 
 _DATA_VERSION = "SELECT data_version FROM pragma_data_version"
-"""Returns a number that changes when another connection has changed an SQLite file. This reads only shared memory."""
+"""Returns a number that changes when another connection changes the SQLite file. This reads only shared memory."""
 
 
 class StoredKeys:
@@ -53,7 +53,7 @@ class StoredKeys:
         self._now = now
         self._configured = configured
         self._by_digest: dict[str, tuple[NamedKey, float | None]] = {}
-        """The keys, and the time until which a digest is valid if the key was rotated."""
+        """The keys by digest, each with the time until which the digest is valid; None if it does not expire."""
         self._by_name: dict[str, NamedKey] = {}
         self._contact: float | None = None
         self._mark: tuple[int, int] | None = None
@@ -69,7 +69,7 @@ class StoredKeys:
 
     @property
     def has_keys(self) -> bool:
-        """Whether any key is stored, as far as is known."""
+        """Whether any keys were stored when they were last read."""
         return bool(self._by_name)
 
     def find(self, digest: str) -> NamedKey | None:
@@ -91,7 +91,7 @@ class StoredKeys:
     async def refresh(self) -> None:
         """Read the keys again. Raise GatewayError if that is not possible.
 
-        Concurrent calls share one look at the database, which begins after all of them.
+        Concurrent calls share one query, which starts after all of them.
         """
         if self._next is None:
             self._next = self._tasks.start(self._refresh_soon(), "reading keys")
@@ -108,7 +108,7 @@ class StoredKeys:
             await self._read()
 
     def close(self) -> None:
-        """Stop looking for changes."""
+        """Stop checking for changes."""
         if self._watch is not None:
             self._watch.cancel()
         if self._stop_listening is not None:
@@ -117,7 +117,7 @@ class StoredKeys:
     # ── Reading ──────────────────────────────────────────────────────────────────────────────────
 
     async def _read(self) -> None:
-        """Read the keys if they have changed. Raise DatabaseFailed."""
+        """Read the keys if they have changed, and start watching them for changes. Raise DatabaseFailed."""
         database = self._get_database()
         table = KeyTable(database, self._now)
         began = self._clock()

@@ -17,7 +17,7 @@ PREFIX = "sk-tieline-"
 KEY_BYTES = 32
 MAX_KEYS = 10_000
 CHANNEL = "tieline_keys"
-"""The channel on which other processes hear of changes."""
+"""The channel on which other processes are notified of changes."""
 
 _COLUMNS = "id, name, digest, previous_digest, previous_until, rules, created, revoked, last_used"
 _ALL = f"SELECT {_COLUMNS} FROM api_key ORDER BY created, name"  # noqa: S608 - only constants
@@ -55,7 +55,7 @@ class KeyRecord(NamedTuple):
 
 
 class NewKey(NamedTuple):
-    """A key that was just created or rotated: the only moment at which its value is known."""
+    """A key that was just created or rotated, with its value, which is not stored."""
 
     record: KeyRecord
     value: str
@@ -69,29 +69,29 @@ class KeyTable:
         self._now = now
 
     async def all(self) -> list[KeyRecord]:
-        """Return all keys, also revoked ones, the oldest first."""
+        """Return all keys, including revoked ones, oldest first."""
         return [_record(row) for row in await self._database.fetch(_ALL)]
 
     async def mark(self) -> tuple[int, int]:
-        """Return numbers that differ after any change of the keys."""
+        """Return numbers that differ after any change of the keys except `touch`."""
         ((count, versions),) = await self._database.fetch(_MARK)
         return int(count), int(versions)
 
     async def create(self, name: str, rules: KeyRules) -> NewKey:
         """Create a key. Raise GatewayError if the name is not valid or was used before.
 
-        The name of a revoked key cannot be used again: what belongs to it would become visible to the new key.
+        The name of a revoked key cannot be used again, because the new key would have access to the old key's data.
         """
         mistake = name_mistake(name)
         if mistake is not None:
             raise BadRequest(f"`name`: {mistake}", "name")
         if (await self.mark())[0] >= MAX_KEYS:
-            raise GatewayError("forbidden", f"There are {MAX_KEYS} keys already, which is the maximum.")
+            raise GatewayError("forbidden", f"There are already {MAX_KEYS} keys, the maximum.")
         value = _new_value()
         text = msgspec.json.encode(rules).decode()
         row = (secrets.token_hex(10), name, digest_of(value), text, self._now())
         if not await self._database.execute(_INSERT, row):
-            message = f"There is or was a key `{name}`. Choose another name, or rotate the key."
+            message = f"A key named `{name}` exists or was revoked. Choose another name, or rotate the existing key."
             raise GatewayError("bad_request", message, status=409, param="name", code="key_exists")
         return await self._changed(name, value)
 
@@ -102,7 +102,7 @@ class KeyTable:
         return (await self._changed(name, "")).record
 
     async def rotate(self, name: str, grace: float = 0.0) -> NewKey:
-        """Replace a key by a new one with the same name and rules. The old key stays valid for `grace` seconds.
+        """Replace a key with a new one that has the same name and rules. The old key stays valid for `grace` seconds.
 
         Raise GatewayError if there is no such key or it was revoked.
         """
