@@ -12,11 +12,11 @@ from tieline.frontends.replicas import PrivateApp
 log = logging.getLogger("tieline")
 
 CHECK_INTERVAL = 0.1
-"""Seconds between two looks at whether a draining replica has become idle."""
+"""Seconds between two checks whether a draining replica has become idle."""
 
 
 class Cluster:
-    """Joins and leaves the cluster. `is_idle` returns whether this replica has neither running nor parked runs."""
+    """Joins and leaves the cluster. `is_idle` returns whether this replica has no runs and forwards no requests."""
 
     def __init__(
         self,
@@ -43,17 +43,17 @@ class Cluster:
         self._is_idle = is_idle
 
     async def join(self, port: int) -> None:
-        """Announce this replica, whose private listener has this port."""
+        """Join the cluster. `port` is the port of the private listener."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         await self.membership.join(self._url or f"http://{host}:{port}")
         self._sharing.start()
 
     async def drain(self) -> None:
         """Announce that this replica is about to stop, and return when its runs have ended, or at the deadline."""
-        log.warning("draining: runs have %g seconds to end; a second signal stops at once", self._drain_seconds)
+        log.warning("draining: waiting up to %g seconds for runs; a second signal stops at once", self._drain_seconds)
         await self.membership.drain()
         deadline = asyncio.get_running_loop().time() + self._drain_seconds
-        # Legs end in many places; looking at their number now and then is simpler than an event.
+        # Legs end in many places, so polling their number is simpler than an event.
         while not self._is_idle() and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110 - see above
             await asyncio.sleep(CHECK_INTERVAL)
 

@@ -2,7 +2,7 @@
 
 Every replica has a row in the table `replica` and increases the row's counter with every heartbeat. A replica whose
 counter has not changed for some time is dead. Each replica measures that time with its own clock, so clocks need not
-agree. If the database fails, no counter can be read: then the last known replicas count as alive.
+agree. While the database cannot be reached, the last known replicas count as alive.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ log = logging.getLogger("tieline")
 CHANNEL = "replica"
 """The channel on which replicas announce that they join, drain or leave."""
 FORGET_AFTER = 6
-"""A dead replica's row is removed after this many times the time after which it counts as dead."""
+"""A replica's row is removed when it has sent no heartbeat for this multiple of `Timing.dead_after`."""
 
 _JOIN = "INSERT INTO replica (tag, url, beat, draining, agents) VALUES (?, ?, 1, ?, ?)"
 _BEAT = "UPDATE replica SET beat = beat + 1, draining = ? WHERE tag = ?"
@@ -53,9 +53,9 @@ class Replica(msgspec.Struct):
 
 
 class Membership:
-    """Announces this replica, and knows the others.
+    """Announces this replica, and keeps track of the others.
 
-    `on_dead` is called with the tag of a replica that has stopped sending heartbeats.
+    `on_dead` is called with the tag of a replica that has stopped sending heartbeats, possibly several times.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Membership:
     async def join(self, url: str) -> None:
         """Announce this replica under the URL of its private listener, and begin to send heartbeats.
 
-        If the database cannot be reached, this is repeated with every heartbeat.
+        If the database cannot be reached, the next heartbeat announces it.
         """
         self.url = url
         self._stop_listening = self._database.listen(CHANNEL, lambda _: self._news.set())
@@ -125,14 +125,14 @@ class Membership:
         self._heart = self._tasks.start(self._beat_forever(), "heartbeat")
 
     async def drain(self) -> None:
-        """Announce that this replica is about to stop. Others then send it only what belongs to its own runs."""
+        """Announce that this replica is about to stop. Others then forward to it only requests about its own runs."""
         self._is_draining = True
         self._beat_at = self._clock()
         await self._update()
         await self._announce()
 
     async def leave(self) -> None:
-        """Withdraw this replica."""
+        """Stop sending heartbeats, and remove this replica's row."""
         if self._heart is None:
             return
         self._heart.cancel()
@@ -164,12 +164,12 @@ class Membership:
             await self._refresh()
         except DatabaseFailed as error:
             if not self._is_cut_off:
-                log.info("requests still go to the replicas known so far: %s", error)
+                log.info("still forwarding requests to the replicas known so far: %s", error)
             self._is_cut_off = True
 
     async def _beat(self) -> None:
         if not await self._database.execute(_BEAT, (int(self._is_draining), self.tag)):
-            # This is the first heartbeat, or another replica has taken this one for dead.
+            # This is the first heartbeat, or another replica considered this one dead and removed its row.
             await self._database.execute(_JOIN, (self.tag, self.url, int(self._is_draining), int(self._has_agents)))
 
     async def _refresh(self) -> None:
@@ -215,5 +215,5 @@ def _origin(url: str) -> Origin | None:
     try:
         return Origin.parse(url)[0]
     except ValueError:
-        log.warning("ignoring a replica: its address is not a URL")
+        log.warning("ignoring a replica: its address is not a valid URL")
         return None

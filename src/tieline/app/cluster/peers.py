@@ -12,12 +12,12 @@ from tieline.net.client.http import HttpClient, HttpResponse, PipeError, Timeout
 CONNECTIONS = 8192
 """Maximum number of connections to one replica. Each forwarded stream occupies one."""
 PATIENCE = 3600.0
-"""Seconds to wait for a response, or for more of it. A replica that dies meanwhile is noticed by its heartbeat."""
+"""Seconds to wait for a response, or for more of it. If the replica dies meanwhile, its heartbeats stop."""
 TIMEOUTS = Timeouts(connect=2.0, first_byte=PATIENCE, idle=PATIENCE, pool=5.0)
 
 
 class ClusterSecret:
-    """The secret that all replicas share. Its representation does not contain it, so it cannot get into a log."""
+    """The secret that all replicas share. `repr` does not reveal it, so it does not end up in a log."""
 
     def __init__(self, value: str) -> None:
         self._value = value.encode()
@@ -30,7 +30,7 @@ class ClusterSecret:
         return hmac.compare_digest(given, self._value)
 
     def derive(self, purpose: str) -> str:
-        """Return a secret for one purpose, which all replicas derive alike. It does not reveal this secret."""
+        """Return a secret for one purpose. It is the same on all replicas, and does not reveal the shared secret."""
         return hmac.new(self._value, purpose.encode(), "sha256").hexdigest()
 
     @property
@@ -42,8 +42,8 @@ class ClusterSecret:
 class ClusterPeers:
     """The other replicas: finds the owner of an id, and sends requests.
 
-    `backend_of` returns the name of the backend that serves a model. If this replica does not have the workspace for
-    coding agents, `agents` is the name of their backend, otherwise it is None.
+    `backend_of` returns the name of the backend that serves a model. If this replica does not have the workspace of
+    the coding agents, `agents` is the name of their backend; otherwise, it is None.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ClusterPeers:
         if self._agents is None or self._membership is None or self._backend_of(model) != self._agents:
             return None
         found = [replica for replica in self._membership.alive() if replica.has_agents]
-        # Always the same one, because it knows the agents' sessions; but not one that is about to stop.
+        # Always choose the same one, because it knows the agents' sessions, but avoid one that is about to stop.
         best = min(found, key=lambda replica: (replica.is_draining, replica.tag), default=None)
         return None if best is None else best.tag
 

@@ -1,4 +1,4 @@
-"""Stands for the coding agents of another replica, on a replica that does not have their workspace."""
+"""Stands in for the coding agents of another replica, on a replica that does not have their workspace."""
 
 from collections.abc import Sequence
 from typing import NoReturn

@@ -29,8 +29,8 @@ _RELEASE = "DELETE FROM session_claim WHERE session = ? AND replica = ?"
 class DatabaseClaims:
     """The claims of the replica `replica` and of the others.
 
-    `is_alive` returns whether another replica is alive. Every `interval` seconds, it is called for all replicas that
-    have claims.
+    `is_alive` returns whether another replica is alive. Every `interval` seconds, the claims of dead replicas are
+    searched for.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class DatabaseClaims:
             except DatabaseFailed:
                 continue
             dead = {(session, holder) for session, holder in rows if not self._is_known(holder)}
-            # A replica that has just started may not be known yet. It is not taken for dead at first sight.
+            # A replica that has just started may not be known yet, so it counts as dead only at the second check.
             for session_id, _ in before & dead:
                 await orphaned(session_id)
             before = dead

@@ -1,9 +1,9 @@
 """The inboxes of all replicas, shared through the database.
 
 A replica writes its own items, and the scopes of its watchers, into tables, and notifies the others, which then read
-what they do not know yet. Every few seconds each replica compares the tables with what it knows, so a lost
-notification, an outage of the database, or the removal of rows by a replica that took another one for dead has no
-lasting effect. Rows of dead replicas are ignored, and later removed.
+the changes. Every few seconds, each replica also compares the tables with its own state, so there is no lasting effect
+if a notification is lost, the database fails, or a replica that only seemed to be dead loses its rows. Rows of dead
+replicas are ignored, and later removed.
 """
 
 import asyncio
@@ -45,17 +45,17 @@ _WATCHERS = "SELECT replica, scopes FROM inbox_watcher"
 
 
 class _InboxRow(NamedTuple):
-    """A row of the table of items. `item` is None if the row is not as this replica wrote it."""
+    """A row of the table of items. `item` is None if its content is not known."""
 
     revision: int
     item: PendingItem | None
 
 
 class DatabaseInbox:
-    """Publishes the inbox of the replica `tag`, and knows those of the others.
+    """Publishes the inbox of the replica `tag`, and reads those of the others.
 
-    `is_alive` returns whether another replica is alive. Both tables are compared with what is known at least every
-    `interval` seconds. `clock` returns monotonic time.
+    `is_alive` returns whether another replica is alive. Both tables are read at least every `interval` seconds. `clock`
+    returns monotonic time.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class DatabaseInbox:
         self._missing_since: dict[str, float] = {}
         """When each replica that has rows was first found not to be alive."""
         self._is_stale = True
-        """Whether the tables may contain something that is not known."""
+        """Whether the tables may contain changes that have not been read."""
         self._wake = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
         self._stop_listening: Callable[[], None] | None = None
@@ -146,7 +146,7 @@ class DatabaseInbox:
     # ── This replica ─────────────────────────────────────────────────────────────────────────────
 
     async def _write(self) -> None:
-        """Write what has changed since the last call, and notify the other replicas."""
+        """Write the changes since the last call, and notify the other replicas."""
         own, scopes = self._own, self._own_scopes
         statements: list[Statement] = [(_REMOVE, (item_id,)) for item_id in self._written if item_id not in own]
         written = {item_id: row for item_id, row in self._written.items() if item_id in own}
@@ -164,7 +164,7 @@ class DatabaseInbox:
             await self._database.notify(CHANNEL, self.source)
 
     def _check_written(self, revisions: Mapping[str, int], scopes: frozenset[Scope]) -> None:
-        """Write rows again that are not as this replica wrote them."""
+        """Schedule another write if this replica's rows differ from those that it wrote."""
         expected = {item_id: row.revision for item_id, row in self._written.items()}
         if revisions != expected or scopes != self._written_scopes:
             known = self._written
@@ -178,7 +178,7 @@ class DatabaseInbox:
     # ── Other replicas ───────────────────────────────────────────────────────────────────────────
 
     async def _read(self) -> None:
-        """Read what this replica does not know, and forget what is gone."""
+        """Read the items and watchers of other replicas. Only new and changed items are read in full."""
         self._is_stale = False
         rows = await self._database.fetch(_LIST)
         scopes = {tag: _scopes(text) for tag, text in await self._database.fetch(_WATCHERS)}
@@ -228,9 +228,9 @@ def _scopes(text: str) -> frozenset[Scope]:
 
 
 def _decoded(data: bytes) -> PendingItem | None:
-    """Return an item, or None if a replica of another version wrote it in a form that is not known."""
+    """Return an item, or None if it cannot be decoded because a replica of another version wrote it."""
     try:
         return msgspec.json.decode(data, type=PendingItem)
     except msgspec.DecodeError as error:
-        log.warning("ignoring an inbox item of another replica: %s", error)
+        log.warning("ignoring an inbox item of another replica, which cannot be decoded: %s", error)
         return None

@@ -1,11 +1,11 @@
-"""What replicas share through the database beside requests: the inbox, page sessions and the page's event stream."""
+"""Shares the inbox of this replica with the others, from when it joins the cluster until it leaves."""
 
 from tieline.app.cluster.shared_inbox import DatabaseInbox
 from tieline.core.inbox.inbox import Inbox
 
 
 class Sharing:
-    """Shares the state of this replica while it is part of the cluster."""
+    """Connects the inbox of this replica with the inboxes in the database."""
 
     def __init__(self, own_inbox: Inbox, inbox: DatabaseInbox) -> None:
         self._own_inbox = own_inbox
@@ -17,5 +17,5 @@ class Sharing:
         self._own_inbox.share(self._inbox)
 
     async def aclose(self) -> None:
-        """Withdraw what this replica shares."""
+        """Withdraw this replica's items and watchers."""
         await self._inbox.aclose()

@@ -1,13 +1,13 @@
 """The log of the page's stream messages, in a table that all replicas share.
 
-The number of a message is the number of its row. Rows of concurrent transactions could become visible in another order
-than that of their numbers, and a reader would then miss the row that appears last. Therefore a writer holds a lock from
-before the first number of a batch is drawn until the batch is committed: numbers become visible in ascending order, and
-a reader only needs to remember the last one. A batch contains all messages that were added while the batch before it
-was being written, so one writer at a time is fast enough.
+The number of a message is the number of its row. Without a lock, rows of concurrent transactions could become visible
+in another order than that of their numbers, and a reader would miss the row that appears last. Therefore a writer holds
+a lock from before it allocates the first number of a batch until the batch is committed: numbers become visible in
+ascending order, and a reader only needs to remember the last one. A batch contains all messages that were added while
+the batch before it was being written, so one writer at a time is fast enough.
 
 While the database is not available, messages are sent to the pages of this replica only, without numbers. Afterwards,
-a reset message lets all pages load their state again.
+a reset message makes all pages load their state again.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ MAX_AGE = 600.0
 """Seconds after which a message is removed. A page that was disconnected for longer loads its state again."""
 MAX_BATCH = 64
 MAX_QUEUED = 4096
-"""Maximum number of messages that wait to be written. More are sent to the pages of this replica only."""
+"""Maximum number of messages that wait to be written. If there are more, the oldest go to this replica's pages only."""
 READ_AT_ONCE = 500
 PRUNE_EVERY = 30.0
 PATIENCE = 2.0
-"""Seconds that a page waits at most until this replica has caught up."""
+"""Maximum number of seconds that a page waits until this replica has caught up."""
 WRITE_PATIENCE = 5.0
-"""Seconds that a page waits at most until the messages of this replica have been written."""
+"""Maximum number of seconds that a page waits until the messages of this replica have been written."""
 
 _LOCK = 0x7469656D
 """The key of the advisory lock that a replica holds while it writes."""
@@ -53,7 +53,7 @@ RETURNING number
 """
 _OLDEST = "SELECT min(number) FROM stream_message"
 _READ = "SELECT number, owner, workspace, data FROM stream_message WHERE number >= ? ORDER BY number LIMIT ?"
-# The newest message is kept, so that a replica that starts knows how old a number is.
+# The newest message is kept, so that a replica that starts can tell how old a number is.
 _PRUNE = """
 DELETE FROM stream_message WHERE number < (SELECT max(number) FROM stream_message) AND (
     at < EXTRACT(EPOCH FROM clock_timestamp()) - ?
@@ -246,7 +246,7 @@ class DatabaseStreamLog:
         return len(rows) == READ_AT_ONCE
 
     def _restart(self, number: int) -> None:
-        """Let the readers know that the next message is the first one after this number."""
+        """Continue after this number, and tell the reader that messages may have been missed."""
         self._last = number
         self._is_continuing = False
         if self._reader is not None:
@@ -259,7 +259,7 @@ class DatabaseStreamLog:
                 await self.prune()
 
     async def prune(self, *, age: float = MAX_AGE, messages: int = MAX_MESSAGES, size: int = MAX_BYTES) -> None:
-        """Remove messages that are too old, too many or too large together."""
+        """Remove the oldest messages, down to a maximum age in seconds, number, and total size in bytes."""
         await self._database.execute(_PRUNE, (age, messages, size))
 
 
