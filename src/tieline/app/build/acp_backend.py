@@ -81,7 +81,7 @@ def make_acp_backend(
 
 
 class _WorkspaceHosts:
-    """Creates what the gateway does for agents in each workspace, when an agent first works there."""
+    """Creates the rules, file access and terminals of each workspace when an agent first works there."""
 
     def __init__(
         self, config: Config, env: Mapping[str, str], workspaces: WorkspaceRegistry, audit: AuditLog, tasks: Tasks
@@ -100,7 +100,7 @@ class _WorkspaceHosts:
             return None
         made_for, host = self._hosts.get(name, (None, None))
         if host is None or made_for is not workspace:
-            # A folder may have been registered again since: the old tools refuse every call.
+            # The folder may have been removed and registered again; the old tools then refuse every call.
             host = self._host(workspace)
             self._hosts[name] = workspace, host
         return host
@@ -178,7 +178,7 @@ def _bridge() -> ToolBridge:
 
 
 def agent_environment(config: Config, env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables in `env` that agents receive: the configured ones or, by default, all but our own keys."""
+    """Return the variables that agents receive: those configured or, if none are, all but the gateway's keys."""
     if config.acp.environment:
         return {name: env[name] for name in config.acp.environment if name in env}
     hidden = key_variables(config)

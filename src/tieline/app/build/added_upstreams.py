@@ -51,7 +51,7 @@ class AddedUpstream(Value):
 
 
 class LoadedUpstreams(Value):
-    """The stored upstreams and keys, by name. `problem` says why some of them could not be read, if that is so."""
+    """The stored upstreams and keys, by name. If some could not be read, `problem` says why."""
 
     upstreams: Mapping[str, AddedUpstream] = {}
     keys: Mapping[str, str] = {}

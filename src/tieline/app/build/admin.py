@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 MAX_GRACE = 90 * 24 * 3600.0
 DEFAULTS = {"page": True}
-"""Rules of a new key that differ from those of the configuration."""
+"""Defaults for the rules of a key created on the page, where they differ from those of the configuration."""
 
 
 class PageKeys:
-    """Manages the stored keys, and makes changes known to this process at once."""
+    """Manages the stored keys. Changes take effect in this process at once."""
 
     def __init__(self, storage: Storage, stored: StoredKeys, configured: Sequence[str]) -> None:
         self._storage = storage
@@ -67,7 +67,7 @@ class PageKeys:
 
 
 class PageUsage:
-    """Reports usage from the database, up to the last second."""
+    """Reports usage from the database, after inserting the usage that this process has not inserted yet."""
 
     def __init__(self, storage: Storage, parts: UsageParts) -> None:
         self._storage = storage

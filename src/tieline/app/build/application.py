@@ -115,7 +115,7 @@ class App:
     storage: Storage
     """The gateway's database."""
     usage: "UsageParts | None" = None
-    """Measures and limits usage; None if there are no keys, and usage is not recorded."""
+    """Measures and limits usage; None if there are no keys and usage is not recorded."""
     tools: "GuardedTools | None" = None
     """The gateway's own tools, if they are enabled."""
     lazy_page: "LazyObject[Page] | None" = None
@@ -133,7 +133,7 @@ class App:
         return self.lazy_page.now() if self.lazy_page is not None else None
 
     async def start(self) -> None:
-        """Read what must be known before the first request is served. Do not wait for long."""
+        """Start using the database, and read the stored keys and usage that requests need. Do not wait for long."""
         self.storage.start()
         if self.usage is not None:
             await self.usage.start()
@@ -170,7 +170,7 @@ def build(
 
     `source` is the configuration file. If `cursor_token` is given, the Cursor backend talks to the simulator. If
     `tunnel` is given, also build the application for the listener behind the tunnel. `stop` stops the gateway; if it is
-    None, clients may not do that.
+    None, clients cannot stop it.
     """
     tasks = Tasks()
     storage = Storage(config.store, env)

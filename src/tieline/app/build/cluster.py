@@ -31,7 +31,7 @@ MIN_SECRET = 16
 
 
 class ClusterParts(NamedTuple):
-    """What the HTTP application needs to forward requests, and a function that completes the cluster with it."""
+    """The parts of a cluster that the HTTP application needs. `complete` builds the rest from the application."""
 
     replicas: Replicas
     page_token: str
@@ -120,7 +120,7 @@ def _secret(settings: ClusterSettings, env: Mapping[str, str]) -> str:
     if found is None:
         raise ConfigError(
             f"`cluster.listen` needs a secret that all replicas share: set {settings.secret_env} "
-            "(or `cluster.secret_file`) to a long random text"
+            "(or `cluster.secret_file`) to a long random string"
         )
     if len(found) < MIN_SECRET:
         raise ConfigError(f"the secret of the cluster has {len(found)} characters: expected at least {MIN_SECRET}")
@@ -128,13 +128,13 @@ def _secret(settings: ClusterSettings, env: Mapping[str, str]) -> str:
 
 
 def _url(settings: ClusterSettings, env: Mapping[str, str]) -> str | None:
-    """Return the URL under which others reach this replica; None if it follows from `listen`."""
+    """Return the URL at which other replicas reach this one; None if it follows from `listen`."""
     url = env.get(settings.url_env) or settings.url
     if url is None:
         if (settings.listen or "").rpartition(":")[0].strip("[]") in WILDCARDS:
             raise ConfigError(
                 f"`cluster.listen` is {settings.listen}, all addresses of this machine: set `cluster.url` (or "
-                f"{settings.url_env}) to the URL under which other replicas reach it"
+                f"{settings.url_env}) to the URL at which other replicas reach this one"
             )
         return None
     try:

@@ -44,7 +44,7 @@ def client_keys(config: Config, env: Mapping[str, str]) -> list[str]:
     if not keys and not is_loopback(server.host):
         raise ConfigError(
             f"`server.host` is {server.host}, so other machines can reach the gateway, but it has no key. "
-            f"Set {server.key_env} (or `server.key_file`) to a long random text and give it to your clients."
+            f"Set {server.key_env} (or `server.key_file`) to a long random string and give it to your clients."
         )
     return keys
 
@@ -57,7 +57,7 @@ def named_keys(config: Config, env: Mapping[str, str], own: Sequence[str]) -> tu
     if config.keys and not own:
         raise ConfigError(
             f"`keys` also needs the gateway's own key, for the page and the inbox: set {config.server.key_env} "
-            "(or `server.key_file`) to a long random text."
+            "(or `server.key_file`) to a long random string."
         )
     found: list[NamedKey] = []
     for name, settings in config.keys.items():

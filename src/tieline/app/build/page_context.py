@@ -51,4 +51,4 @@ class PageContext:
     is_simulated: bool = False
     """Whether the Cursor backend talks to the simulator."""
     cluster: "ClusterParts | None" = None
-    """What this replica shares with the others of a cluster, if there is one."""
+    """The parts of the cluster that the page uses, if there is a cluster."""

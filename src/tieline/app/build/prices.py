@@ -1,7 +1,7 @@
 """List prices of well-known model families, in dollars per million tokens.
 
-The table contains only models whose vendor publishes a price. Models with open weights are missing: the server that
-runs them decides. Discounts, surcharges for long prompts and longer cache lifetimes are not considered.
+The table contains only models whose vendor publishes a price. Models with open weights are missing: their price
+depends on the server that runs them. Discounts, surcharges for long prompts and longer cache lifetimes are ignored.
 `[prices."PATTERN"]` in the configuration overrides every entry. A model without a price has an unknown cost.
 """
 
@@ -11,7 +11,7 @@ from tieline.app.config import PriceSettings
 from tieline.core.usage.prices import Price, PriceTable, per_million
 
 AS_OF = "2026-11"
-"""The month to which the entries refer. Later changes of prices are missing."""
+"""The month to which the entries refer. Later price changes are not included."""
 FREE = ("demo",)
 """Backends whose models cost nothing."""
 

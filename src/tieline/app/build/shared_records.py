@@ -14,7 +14,7 @@ from tieline.core.watch.bus import Bus
 from tieline.tasks import Tasks
 
 MAX_WAITING = 32 << 20
-"""Maximum size, in bytes, of the records that wait for the database, for the audit log and for traffic."""
+"""Maximum size, in bytes, of the records that wait for the database: of the audit log, and also of traffic."""
 PRUNE_INTERVAL = 300.0
 """Seconds between two removals of old records."""
 DAY = 24 * 3600.0
@@ -40,7 +40,7 @@ def audit_copy(storage: Storage) -> Callable[[float, str], None]:
 
 
 def retained_traffic(storage: Storage, bus: Bus, tasks: Tasks) -> RetainedTraffic:
-    """Store every leg that ends, and return the stored legs of all replicas. Remove old records from time to time."""
+    """Begin to store every leg that ends, and to remove old records. Return the stored legs of all replicas."""
     queue = storage.row_queue(ADD_LEG, "records of traffic", MAX_WAITING)
     traffic = RetainedTraffic(storage.database.now(), queue, bus, tasks)
     storage.when_started(traffic.start)
@@ -54,12 +54,12 @@ async def _prune_regularly(database: Database, settings: StoreSettings) -> None:
             try:
                 await database.execute(*statement)
             except DatabaseFailed:
-                break  # the database has logged it
+                break  # the database logs the failure
         await asyncio.sleep(PRUNE_INTERVAL)
 
 
 def pruning(settings: StoreSettings, now: float) -> Sequence[Statement]:
-    """Return the statements that remove the records that are too old or too many."""
+    """Return the statements that remove the records beyond the configured age, number and size."""
     return (
         (_PRUNE_AUDIT, (now - settings.audit_days * DAY,)),
         (_PRUNE_AGE, (now - settings.traffic_days * DAY,)),

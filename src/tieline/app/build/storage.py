@@ -45,7 +45,7 @@ class Storage:
         self.secrets = _secrets(url)
         """The URL if it contains a password, and the password. Records must not contain them."""
         self.is_shared = url is not None
-        """Whether other replicas use the same database."""
+        """Whether other replicas may use the same database."""
         self.database: LazyObject[Database]
         if url is None:
             path = None if self._folder is None else self._folder / FILE_NAME
@@ -62,7 +62,7 @@ class Storage:
             self._waiting.append(work)
 
     def start(self) -> None:
-        """Begin to use the database in the background. Call this in the event loop."""
+        """Run the functions passed to `when_started`. Call this in the event loop."""
         waiting, self._waiting = self._waiting or [], None
         for work in waiting:
             work()
@@ -83,9 +83,10 @@ class Storage:
         return DocumentStore(self.database.now(), announced=announced)
 
     def separate_store(self, folder: str | None) -> "Store":
-        """Return a store that has a file of its own, in `folder` of the state folder. On a server, it has none.
+        """Return a store with its own file, in the subfolder `folder` of the state folder.
 
-        If `folder` is None or there is no state folder, the store is in memory.
+        If the database is shared, return a store in it instead. If `folder` is None, or there is neither a shared
+        database nor a state folder, return a store in memory.
         """
         if folder is not None and self.is_shared:
             return self.store()
@@ -98,7 +99,7 @@ class Storage:
 
     @property
     def is_available(self) -> bool:
-        """Whether the database can be reached, as far as is known."""
+        """Whether the last operation on the database succeeded, if there was one."""
         return self.database.made is None or self.database.made.is_available
 
     async def aclose(self) -> None:

@@ -30,7 +30,7 @@ MAX_KEY = 4096
 MAX_MODELS = 200
 MAX_MODEL_NAME = 200
 TESTS_AT_ONCE = 4
-PLAIN = "This address does not use TLS: everyone on the way to it can read the key and your messages."
+PLAIN = "This address does not use TLS: anyone on the network path can read the key and your messages."
 SHADOWED = "Not used: the configuration has an upstream with this name."
 NO_KEY = "Its key cannot be read. Enter it again."
 

@@ -60,7 +60,7 @@ class UpstreamTester:
         await self._call_tool()
 
     async def _list(self) -> bool:
-        """List the models. Return whether the test can go on."""
+        """List the models. Return whether the test can continue."""
         try:
             async with asyncio.timeout(LIST_TIMEOUT):
                 found = await self._backend.models()

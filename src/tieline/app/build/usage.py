@@ -1,4 +1,4 @@
-"""Builds what measures and limits usage: the accounts of keys, the ledger and the stored keys.
+"""Builds the objects that measure and limit usage: the accounts of keys, the ledger and the stored keys.
 
 The database is not opened before it is needed. A gateway without a key of its own has neither named keys nor limits.
 """
@@ -25,12 +25,12 @@ log = logging.getLogger("tieline")
 
 FOLDER = "usage"
 START_TIMEOUT = 10.0
-"""Seconds that the gateway waits at its start for the stored keys and the usage so far."""
+"""Maximum number of seconds that the gateway waits at start-up for the stored keys and the usage so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageParts:
-    """What measures and limits usage."""
+    """The objects that measure and limit usage."""
 
     accounts: Accounts
     meter: Meter
@@ -41,7 +41,7 @@ class UsageParts:
     """Whether the database has to be read before the first request."""
 
     async def start(self) -> None:
-        """Read the stored keys, and what keys have used, before the first request. Do not wait for long."""
+        """Read the stored keys and their usage. If this fails or takes too long, log a warning and continue."""
         if not self.must_load:
             return
         try:
@@ -51,7 +51,7 @@ class UsageParts:
                 if self.meter.is_active:
                     await self.ledger.sync()
         except (GatewayError, TimeoutError):
-            log.warning("the stored keys could not be read at the start; the gateway tries again when one is used")
+            log.warning("stored keys and usage could not be read at start-up; keys are read again when one is used")
         except Exception as error:  # noqa: BLE001 - the gateway must start without its database
             log.warning("the usage so far could not be read: %s", error)
         if self.meter.is_active:
@@ -63,7 +63,7 @@ class UsageParts:
             yield from self.ledger.metric_lines()
 
     async def aclose(self) -> None:
-        """Stop looking for changes of keys, and insert the remaining usage."""
+        """Stop checking keys for changes, and insert the remaining usage."""
         if self.stored is not None:
             self.stored.close()
         await self.ledger.aclose()
@@ -78,7 +78,7 @@ def build_usage(
     named: Sequence[NamedKey],
     upstreams: Collection[str],
 ) -> UsageParts:
-    """Build what measures usage. Without keys, this is needed only if usage is to be recorded."""
+    """Build the objects that measure and limit usage. Without keys, usage is measured only if it is to be recorded."""
     accounts = Accounts(time.monotonic, time.time)
     folder = state_folder(env)
     ledger = UsageLedger(

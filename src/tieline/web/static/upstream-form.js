@@ -8,7 +8,7 @@ import { announce, notify } from "./notices.js";
 import "./picker.js";
 import "./upstream-test.js";
 
-const PLAIN = "This address does not use TLS: everyone on the way to it can read the key and your messages.";
+const PLAIN = "This address does not use TLS: anyone on the network path can read the key and your messages.";
 const COST = "The test makes one short request to a model, which may cost a fraction of a cent.";
 
 /** Call `show` with the presets and the names in use. Fires `added` after an upstream was added. */
