@@ -262,7 +262,7 @@ def test_a_program_that_prints_no_address_is_ended(tmp_path: Path) -> None:
         text=True,
         timeout=WAIT,
     )
-    assert result.stdout.startswith("tailscale has not printed a public address for 3 seconds\nFunnel is not enabled")
+    assert result.stdout.startswith("tailscale did not print a public address within 3 seconds\nFunnel is not enabled")
     assert "https://login.tailscale.com/f/funnel?node=n1" in result.stdout
     with pytest.raises(ProcessLookupError):
         os.kill(int((folder / "pid").read_text()), 0)

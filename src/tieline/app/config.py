@@ -207,9 +207,9 @@ class ClusterSettings(Value, forbid_unknown_fields=True):
     """`[cluster]`: how this replica and the others reach one another. They share a database, named by `store.url`."""
 
     listen: str | None = None
-    """The private address, `host:port`, at which the other replicas reach this one; None if there are none."""
+    """The private address, `host:port`, at which this replica listens for the others; None without a cluster."""
     url: str | None = None
-    """The URL under which the others reach `listen`. If None, it is `http://` and `listen`."""
+    """The URL at which the others reach this replica. If None, it is `http://` followed by `listen`."""
     url_env: str = "TIELINE_CLUSTER_URL"
     """The variable that may contain `url` instead, so that all replicas can have the same configuration file."""
     secret_env: str = "TIELINE_CLUSTER_SECRET"  # noqa: S105 - the name of a variable
@@ -219,7 +219,7 @@ class ClusterSettings(Value, forbid_unknown_fields=True):
     """How long running and parked runs may continue after SIGTERM."""
     heartbeat_seconds: Annotated[float, Meta(ge=0.05, le=60)] = 2.0
     dead_seconds: Annotated[float, Meta(ge=0.2, le=600)] = 10.0
-    """How long a replica may send no heartbeat before the others take it for dead."""
+    """How long a replica may send no heartbeat before the others consider it dead."""
     agents: bool = False
     """Whether this replica runs on the machine that has the workspace of the coding agents."""
 
@@ -241,7 +241,7 @@ class StoreSettings(Value, forbid_unknown_fields=True):
 
     @property
     def is_used(self) -> bool:
-        """Whether there is a PostgreSQL server."""
+        """Whether a PostgreSQL server is configured."""
         return self.url is not None or self.url_env is not None
 
 
@@ -296,7 +296,7 @@ class ModelSettings(Value, forbid_unknown_fields=True):
 
 
 class KeyRules(Value, forbid_unknown_fields=True):
-    """What may be done with a key. Keys from the configuration and from the database have the same rules."""
+    """The rights and limits of a key. They are the same for keys from the configuration and from the database."""
 
     tools: bool = False
     models: tuple[str, ...] = ()
@@ -306,7 +306,7 @@ class KeyRules(Value, forbid_unknown_fields=True):
     paths: tuple[str, ...] = ()
     """Prefixes of the paths for which the key is valid. If empty, the key is valid for all model APIs."""
     page: bool = False
-    """Whether the key may log in to the page, where it sees only what belongs to it."""
+    """Whether the key may log in to the page, where it sees only its own data."""
     admin: bool = False
     """Whether the key may do everything that the gateway's own key may do."""
     expires: datetime.date | None = None
@@ -328,7 +328,7 @@ class KeySettings(KeyRules, forbid_unknown_fields=True):
 
 
 class PriceSettings(Value, forbid_unknown_fields=True):
-    """`[prices."PATTERN"]`: what models cost, per million tokens. The pattern matches full names of models."""
+    """`[prices."PATTERN"]`: prices in dollars per million tokens. The pattern matches full names of models."""
 
     input: Money
     output: Money
@@ -338,7 +338,7 @@ class PriceSettings(Value, forbid_unknown_fields=True):
 
 
 class UsageSettings(Value, forbid_unknown_fields=True):
-    """`[usage]`: the record of what requests used and cost."""
+    """`[usage]`: the record of usage and cost."""
 
     enabled: bool = False
     """Whether usage is recorded even if there are no named keys."""

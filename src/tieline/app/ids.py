@@ -1,7 +1,7 @@
-"""Generates the ids that this process gives out. An id that a client sends back names the process that minted it.
+"""Mints the ids of this process. An id that a client may send back contains the *tag* of the process that minted it.
 
-The name is a *tag*: four random characters that are chosen when the process starts. In a cluster, a replica recognises
-by the tag which replica holds the run, the response or the inbox item of an id. Without a cluster, ids look the same.
+A tag consists of four random characters that are chosen when the process starts. In a cluster, the tag in an id shows
+which replica holds the run, the response or the inbox item. Without a cluster, ids have the same form.
 """
 
 import itertools

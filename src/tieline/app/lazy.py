@@ -14,7 +14,7 @@ from typing import Any
 
 
 class LazyImport:
-    """Stands for a function or class in another module. The module is imported on the first call."""
+    """Stands in for a function or class in another module. The module is imported on the first call."""
 
     def __init__(self, module: str, name: str) -> None:
         self.module = module

@@ -40,7 +40,7 @@ class LazyObject(Generic[T]):
 
 
 class LazyBackend:
-    """Stands for a backend that is created on first use. `models`, if given, lists the models without creating it."""
+    """Stands in for a backend that is created on first use. `models`, if given, lists the models without doing so."""
 
     def __init__(
         self,

@@ -112,7 +112,7 @@ async def joined(app: App, cluster: "Cluster") -> AsyncGenerator[None, None]:
         await cluster.join(listener.getsockname()[1])
         yield
     finally:
-        # Leave first: what others still forward to this replica is refused, and served by them.
+        # Leave first, so that the others serve the requests that this replica no longer accepts.
         await cluster.membership.leave()
         server.should_exit = True
         await asyncio.wait([serving], timeout=2 * DRAIN)
@@ -186,10 +186,10 @@ class GatewayServer(uvicorn.Server):
     """A uvicorn server that stops on a signal without re-raising it, so that the program can close its resources."""
 
     _drain: Callable[[], object] | None = None
-    """Starts to drain; None if the server does not drain, or has begun to."""
+    """Starts draining; None if the server does not drain, or if draining has begun."""
 
     def drain_with(self, drain: Callable[[], Coroutine[Any, Any, None]], tasks: Tasks) -> None:
-        """Await `drain` after SIGTERM, and stop only then. A second signal stops the server at once."""
+        """After SIGTERM, await `drain` before the server stops. A second signal stops it at once."""
         loop = asyncio.get_running_loop()
 
         async def drain_and_stop() -> None:
@@ -228,7 +228,7 @@ class GatewayServer(uvicorn.Server):
 
 
 class _PrivateServer(uvicorn.Server):
-    """A server beside the main one, which alone handles signals."""
+    """A server that runs beside the main one and leaves signals to it."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

@@ -235,7 +235,7 @@ def _task(env: Mapping[str, str], setup: Setup) -> Service:
         ),
         forget=(),
         note="""\
-Keys: the service sees the variables that are stored for your account. Better use `key_file` in the configuration.
+Keys: the service sees the variables that are stored for your account. Prefer `key_file` in the configuration.
 A console window shows the output of the gateway. Closing it stops the gateway until the next login.""",
     )
 

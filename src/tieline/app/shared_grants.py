@@ -19,7 +19,7 @@ log = logging.getLogger("tieline")
 
 CHANNEL = "grants"
 SAVE_LIMIT = 10.0
-"""Seconds to wait until a change is saved."""
+"""Maximum number of seconds to wait until a change is saved."""
 
 _READ = "SELECT data FROM document WHERE shelf = ? ORDER BY number"
 _ADD = "INSERT INTO document (shelf, key, data) VALUES (?, ?, ?) ON CONFLICT (shelf, key) DO NOTHING"
@@ -81,7 +81,7 @@ class SharedGrants(Grants):
                     await self._save(rule_id, rule)
                 rows = await self._database.fetch(_READ, (self._shelf,))
             except DatabaseFailed:
-                return  # they are read when the database is connected again
+                return  # grants are read again when the database is connected again
             with self._lock:
                 self._rules = tuple(rule for (data,) in rows if (rule := _parsed(data)) is not None)
 

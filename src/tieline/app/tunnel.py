@@ -197,5 +197,5 @@ async def _public_url(process: Process, options: TunnelOptions, output: Tail) ->
                     return found[0]
             ending = f"{program.name} {await process.wait()} before it printed a public address"
     except TimeoutError:
-        ending = f"{program.name} has not printed a public address for {options.patience:g} seconds"
+        ending = f"{program.name} did not print a public address within {options.patience:g} seconds"
     raise TunnelError(ending, output.text())

@@ -1,4 +1,4 @@
-"""What the gateway does for coding agents in a named workspace: rules, files and terminals.
+"""Rules, file access and terminals for coding agents in a named workspace.
 
 The tools of a workspace are built when an agent first needs them, so a workspace without agents costs nothing.
 """
@@ -27,7 +27,7 @@ class WorkspaceRules:
         self._rules: AgentRules | None = None
 
     async def judge(self, deed: AgentAction) -> Ruling:
-        """Decide about an action. Without tools, the user decides."""
+        """Judge an action. Without tools, the user decides."""
         if self._rules is None:
             tools = await self._open_tools()
             if tools is None:
