@@ -96,7 +96,7 @@ class SharedInbox(Protocol):
         """The scopes of the watchers of other replicas."""
 
     def publish(self, items: Sequence[PendingItem], watchers: Collection[Scope]) -> None:
-        """Let the other replicas know this replica's items and the scopes of its watchers. Do not wait for that."""
+        """Publish this replica's items and the scopes of its watchers to the other replicas, in the background."""
 
 
 class Inbox:
@@ -125,19 +125,19 @@ class Inbox:
         self._shared: SharedInbox | None = None
 
     def share(self, shared: SharedInbox) -> None:
-        """Show the items of other replicas too, and let them know the items and watchers of this one."""
+        """Show the items of other replicas too, and publish the items and watchers of this one to them."""
         self._shared = shared
         self._publish()
         self.others_changed()
 
     def others_changed(self) -> None:
-        """Take note that the items or the watchers of other replicas have changed."""
+        """Update timers and watchers. Call this after the items or the watchers of other replicas have changed."""
         self._restart_timers()
         self._wake()
 
     @property
     def source(self) -> str:
-        """The name of this replica, because `version` is not comparable between replicas; empty without a cluster."""
+        """The replica to which `version` belongs; empty without a cluster. Versions of two replicas are unrelated."""
         return "" if self._shared is None else self._shared.source
 
     @property
@@ -211,7 +211,7 @@ class Inbox:
         self._remove(item_id)
 
     def withdraw(self, scope: Scope, reason: str) -> None:
-        """Reject all items of a scope, for this reason. Those of other replicas are left to them."""
+        """Reject all items of a scope that wait on this replica, for this reason."""
         for item in self.items:
             if not _is_in(item.origin, scope):
                 continue
@@ -260,7 +260,7 @@ class Inbox:
         self._publish()
 
     def _restart_timers(self) -> None:
-        """Restart the timers of the items that are now watched, or no longer."""
+        """Restart the timers of the items that have become watched or unwatched."""
         changed = [
             item_id
             for item_id, item in self._items.items()

@@ -1,7 +1,7 @@
 """Claims on sessions: of all replicas that use the same store, only the one with the claim changes a session.
 
-A replica claims a session while it changes it, and as long as it generates a message in it. Until then it knows the
-session better than the store does. A claim of a replica that is dead does not count.
+A replica claims a session while it changes it or generates a message in it. During that time, its copy of the session
+may be newer than the stored one. The claim of a dead replica does not count.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ class SessionElsewhere(GatewayError):
     """Another replica has claimed the session. It has to serve the request."""
 
     def __init__(self, replica: str) -> None:
-        message = "Another replica is working on this session, and does not answer; try again in a moment."
+        message = "Another replica is using this session, but it does not answer; try again in a moment."
         super().__init__("bad_request", message, status=409, code="running")
         self.replica = replica
 
@@ -43,7 +43,7 @@ class SessionClaims(Protocol):
         """
 
     async def release(self, session_id: str) -> None:
-        """Give up a claim of this replica. If the store cannot be reached, this happens later."""
+        """Give up a claim of this replica. If the store cannot be reached, the claim remains."""
 
     async def is_claimed(self, session_id: str) -> bool:
         """Return whether this replica has the claim. If the store cannot be reached, return True."""
@@ -57,7 +57,7 @@ class SessionClaims(Protocol):
 
 
 class _Held:
-    """How often a session is held, and by how many tasks this object is used."""
+    """The number of holds of a session (`count`), and of tasks that use this object (`users`)."""
 
     __slots__ = ("count", "lock", "users")
 
@@ -68,7 +68,7 @@ class _Held:
 
 
 class HeldClaims:
-    """The claims of this replica. A session is claimed when it is held first, and released when it is held no more."""
+    """The claims of this replica. The first hold of a session claims it, and the end of the last one releases it."""
 
     def __init__(self, claims: SessionClaims, tasks: Tasks) -> None:
         self._claims = claims
@@ -93,11 +93,11 @@ class HeldClaims:
             held.count += 1
 
     def hold_longer(self, session_id: str) -> None:
-        """Hold a session that is held already once more."""
+        """Hold a session once more. It must be held already."""
         self._held[session_id].count += 1
 
     async def let_go(self, session_id: str) -> None:
-        """Undo one `hold`. If the caller is cancelled, the claim is released nevertheless."""
+        """Undo one `hold` or `hold_longer`. This completes even if the caller is cancelled."""
         await asyncio.shield(self._tasks.start(self._let_go(session_id), "claim of a session"))
 
     async def _let_go(self, session_id: str) -> None:

@@ -5,7 +5,7 @@ message is being generated, it is stored regularly. If the gateway stops before 
 stored last is kept, with the ending *cancelled*.
 
 If replicas share the store, a session is read again before it is shown or changed, and claimed while it is changed
-(see `claims`). Changes are stored before they are published, so a page that hears of a change finds it on any replica.
+(see `claims`). Changes are stored before they are published, so a page that receives a change finds it on any replica.
 """
 
 import asyncio
@@ -367,7 +367,7 @@ class PageSessions:
                     saved = now
                     await self._save_turn(session, draft.turn())
         except asyncio.CancelledError:
-            # `_stop` cancels and then waits for this task, which stores what was received.
+            # `_stop` cancels and then waits for this task, which stores the parts that have been received.
             task = asyncio.current_task()
             if task is not None:
                 task.uncancel()
@@ -406,7 +406,7 @@ class PageSessions:
             await self._changed(session, turn)
         elif await self._claims.is_claimed(session.id):
             await self._changed(session, turn, completed)
-        else:  # this replica was taken for dead, and another one has changed the session
+        else:  # this replica seemed to be dead, and another one has changed the session
             await self._save_turn(session, turn)
             self._bus.publish(completed)
         self._unpin(session)

@@ -27,7 +27,7 @@ class StoredSession(Value):
     is_named: bool = False
     """Whether the user chose the title. If not, the title is derived from the first message."""
     replica: str = ""
-    """The replica that generates a message in the session; empty if there is none, or only one gateway."""
+    """The replica that generates a message in the session; empty if none does, or without a cluster."""
 
 
 def turns_shelf(session_id: str) -> str:
