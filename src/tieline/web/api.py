@@ -105,10 +105,10 @@ class OtherReplicas(Protocol):
     """The other replicas of a cluster, by their tags."""
 
     def with_agents(self, model: str) -> str:
-        """Return the replica that has to serve a model, because only it has the workspace; "" if this one can."""
+        """Return the replica that has to serve a model, because it has the workspace; "" if this replica can."""
 
     async def forward_to_owner(self, exchange: Exchange, identity: str) -> bool:
-        """Forward a request to a replica. Return False if it has to be served here."""
+        """Forward a request to the replica that a tag or an id names. Return False if that is not possible."""
 
 
 class PageApi:
@@ -344,7 +344,7 @@ class PageApi:
             await respond(exchange, result)
 
     async def _forward(self, exchange: Exchange, replica: str) -> bool:
-        """Forward a request to another replica, if one is given. Return False if the request has to be served here."""
+        """Forward a request to another replica, if one is given. Return False if that is not possible."""
         return bool(replica) and self._replicas is not None and await self._replicas.forward_to_owner(exchange, replica)
 
     async def _send(self, exchange: Exchange, session: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ EXPIRED = b"""<!doctype html>
 <body><h1>This view has expired</h1><p>Close it and open it again.</p></body></html>
 """
 EXPIRED_POLICY = b"default-src 'none'; base-uri 'none'; form-action 'none'"
-"""The policy of the page that says so. It may be framed by any window: it contains nothing to click on."""
+"""The policy of this page. Any window may frame it, because it contains nothing to click on."""
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?", re.ASCII)
 
@@ -44,7 +44,7 @@ class _EmbedRequest(Value):
 
 
 class _Ticket(NamedTuple):
-    """What a token stands for, and the time at which it expires."""
+    """The request for which a token was issued, and the time at which the token expires."""
 
     ancestors: tuple[str, ...]
     workspace: str
@@ -54,7 +54,7 @@ class _Ticket(NamedTuple):
 
 
 class EmbedPage:
-    """Issues tokens, and serves the page to those who have one.
+    """Issues tokens, and serves the page to clients that have one.
 
     `check` raises GatewayError if there is no workspace of this name. `mint` returns a new secret token, and `clock`
     monotonic time in seconds.
@@ -108,7 +108,7 @@ class EmbedPage:
         await exchange.respond(200, data, HTML, (own_policy, *others, (b"cache-control", b"no-store")))
 
     def _take(self, given: str) -> _Ticket | None:
-        """Remove a token and return what it stands for; None if it is not valid."""
+        """Remove a token and return its ticket; None if it is not valid."""
         secret = given.encode("utf-8", "replace")
         found = next((token for token in self._tickets if hmac.compare_digest(token.encode(), secret)), None)
         ticket = None if found is None else self._tickets.pop(found)

@@ -19,23 +19,23 @@ class KeyAdmin(Protocol):
     """Manages the stored keys. Every method may raise GatewayError. Keys are JSON values."""
 
     async def list(self) -> Sequence[Mapping[str, Any]]:
-        """Return all keys, also revoked ones, without their values."""
+        """Return all keys, including revoked ones, without their values."""
 
     async def create(self, name: str, rules: Mapping[str, Any]) -> Mapping[str, Any]:
         """Create a key. The result contains its value as `key`."""
 
     async def rotate(self, name: str, grace: float) -> Mapping[str, Any]:
-        """Replace a key, which stays valid for `grace` seconds. The result contains the new value as `key`."""
+        """Replace a key. The old value stays valid for `grace` seconds. The result contains the new one as `key`."""
 
     async def revoke(self, name: str) -> Mapping[str, Any]:
         """Revoke a key."""
 
 
 class UsageReader(Protocol):
-    """Answers questions about usage. Every method may raise GatewayError."""
+    """Reports usage. Every method may raise GatewayError."""
 
     async def rows(self, by: Sequence[str], since: str, until: str, owner: str | None) -> Sequence[Mapping[str, Any]]:
-        """Return sums by groups, for a range of days, of one key or of all. `since` may be empty: this month."""
+        """Return the usage of one key or of all, grouped by `by`. If `since` is empty, it is the start of the month."""
 
     async def csv(self, by: Sequence[str], since: str, until: str, owner: str | None) -> str:
         """Return the same as CSV."""
@@ -81,9 +81,9 @@ class KeysApi:
             raise GatewayError("not_found", "Unknown action; the actions of a key are revoke and rotate.")
 
     async def usage(self, exchange: Exchange) -> None:
-        """Send usage, grouped by the parameters `by`, as JSON or CSV. Other keys than admin keys see their own."""
+        """Send usage, grouped by the `by` parameters, as JSON or CSV. Keys other than admin keys see only their own."""
         if self._usage is None:
-            message = "Usage is not recorded. It is if there are named keys, or with `enabled = true` under [usage]."
+            message = "Usage is not recorded. Create a named key, or set `enabled = true` under [usage]."
             raise GatewayError("not_found", message)
         given: bytes = exchange.scope["query_string"]
         by = parse_qs(given.decode("latin-1"), errors="replace").get("by", ["day"])[:MAX_GROUPS]
@@ -97,5 +97,7 @@ class KeysApi:
 
     def _admin(self) -> KeyAdmin:
         if self._keys is None:
-            raise GatewayError("not_found", "Named keys need the gateway's own key: set TIELINE_KEY and restart it.")
+            raise GatewayError(
+                "not_found", "Named keys need the gateway's own key: set TIELINE_KEY and restart Tieline."
+            )
         return self._keys

@@ -49,7 +49,7 @@ LINGER = 120.0
 """Seconds that the stream keeps watching the event bus after the last page has left, in case it reconnects."""
 KEEP_ALIVE = 15.0
 FINISH = 2.0
-"""Seconds that a gateway that is stopping waits at most until the last messages are rendered."""
+"""Maximum number of seconds that a stopping gateway waits until the last messages are rendered."""
 STALLED = 60.0
 """Seconds after which a connection that accepts no data is dropped. The page then reconnects and resumes the stream."""
 MAX_PLAN = 20_000
@@ -109,7 +109,7 @@ class Stream:
     async def position(self) -> int:
         """Return the number of the last stream message that this replica knows.
 
-        Whatever is read afterwards includes the changes that the messages up to this number announce.
+        Any state that is read afterwards includes the changes that the messages up to this number announce.
         """
         if self._log is not None:
             await self._log.ready()
@@ -118,7 +118,7 @@ class Stream:
     def attend(self) -> None:
         """Watch the event bus from now on, until no page has been active for a while.
 
-        In a cluster, watch it for good, because a page may be connected to any replica.
+        In a cluster, watch it permanently, because a page may be connected to any replica.
         """
         if self._is_closed:
             return
@@ -171,7 +171,7 @@ class Stream:
             await self._log.written()
 
     def close(self) -> None:
-        """Stop watching the event bus for good, because the gateway is stopping."""
+        """Stop watching the event bus, because the gateway is stopping."""
         self._is_closed = True
         self._readers.clear()
         if self._leaving is not None:
@@ -401,7 +401,7 @@ def _event(event: Event) -> Event | dict[str, Any]:
 def inbox_json(inbox: Inbox, scope: Scope) -> dict[str, Any]:
     """Return the inbox items of a scope as JSON for the page.
 
-    In a cluster, `source` is the replica whose `version` this is.
+    In a cluster, `source` is the replica to which `version` belongs.
     """
     shown = {"version": inbox.version, "items": [_item(item) for item in inbox.items_in(scope)]}
     return {**shown, "source": inbox.source} if inbox.source else shown

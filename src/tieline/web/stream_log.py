@@ -35,7 +35,7 @@ class StreamLog(Protocol):
         """Add a message, without waiting until it is written."""
 
     async def ready(self) -> None:
-        """Wait until the messages that the log contained at the start have been delivered, but not long."""
+        """Wait, for a limited time, until the messages that the log contained at the start have been delivered."""
 
     async def written(self) -> int | None:
         """Wait until the messages added so far are written. Return the number of the last one; None if that failed."""
