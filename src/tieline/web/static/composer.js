@@ -145,7 +145,7 @@ class Composer extends HTMLElement {
     this.#area.focus();
   }
 
-  /** Put text where the cursor is, without sending it. */
+  /** Insert text at the cursor, without sending it. */
   insert(text) {
     this.#area.setRangeText(text, this.#area.selectionStart, this.#area.selectionEnd, "end");
     this.#typed();

@@ -13,7 +13,7 @@ import "./granted-rules.js";
 import "./upstream-form.js";
 
 const ADD = "#add-model";
-const AGENTS = "acp"; // Without agents it is left out of the models, because they have a list of their own.
+const AGENTS = "acp"; // This backend is shown only if it is ready: agents have their own list.
 
 class Connect extends HTMLElement {
   #backends = document.createElement("tl-backends");

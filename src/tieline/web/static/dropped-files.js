@@ -2,7 +2,7 @@
 
 const TYPES = ["application/vnd.code.uri-list", "text/uri-list"];
 
-/** Return whether something that is dragged has addresses of files. */
+/** Return whether dragged data contains file addresses. */
 export const hasAddresses = (transfer) => TYPES.some((type) => transfer?.types.includes(type));
 
 /** Return the dropped files as paths relative to the folder `workspace`, and how many were outside of it. */

@@ -6,7 +6,7 @@ import { live } from "./live-state.js";
 
 const MAX_FILES = 20; // per message, as in the gateway
 
-/** Listen for messages of the editor, and tell it what happens here. */
+/** Handle messages from the editor, and report the state of the page to it. */
 export function connectHost(composer) {
   if (!isEmbedded) return;
   const actions = {

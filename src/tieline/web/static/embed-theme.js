@@ -36,7 +36,7 @@ export function applyTheme({ kind, colors }) {
     const color = Object.hasOwn(given, name) && isColor(given[name]) ? given[name] : null;
     for (const variable of variables) {
       if (color) root.style.setProperty(variable, color);
-      else root.style.removeProperty(variable); // the colour of an earlier theme would not fit to this one
+      else root.style.removeProperty(variable); // the colour of an earlier theme would not match this one
     }
   }
 }

@@ -1,8 +1,8 @@
 // The page in a frame of an editor: the window that frames it, the workspace it shows, and messages between the two.
 //
 // The gateway writes these facts into attributes of <html> when it serves the page for a frame. Outside a frame they
-// are missing, and nothing is sent or received. Messages go only to the origin that the gateway was told, and only
-// messages of that origin from the window right above are received.
+// are missing, and nothing is sent or received. Messages are sent only to the origin that the editor gave to the
+// gateway, and are accepted only from that origin and from the parent window.
 
 const root = document.documentElement;
 const { embed: host = "", workspace = "", pass = "" } = root.dataset;

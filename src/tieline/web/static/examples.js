@@ -1,4 +1,4 @@
-// <tl-examples>: cards that start an example conversation with one click, and the way to a model of one's own.
+// <tl-examples>: cards that start an example conversation with one click, and a link to add a model.
 
 import { h } from "./dom.js";
 import { firstRun, rememberHidden, rememberTried } from "./first-run.js";

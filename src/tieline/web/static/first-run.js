@@ -1,4 +1,4 @@
-// What this browser remembers of the first run: which examples were tried, and whether they are hidden.
+// The state of the first run, kept in this browser: which examples were tried, and whether they are hidden.
 
 import { lasting } from "./page-storage.js";
 

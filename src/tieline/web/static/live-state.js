@@ -173,7 +173,7 @@ class Live {
     this.#apply(message, seq ?? Infinity);
   }
 
-  /** Apply a message. One without a number is never part of what was fetched before. */
+  /** Apply a message. A message without a number is never included in the fetched state. */
   #apply(message, seq) {
     switch (message.type) {
       case "session":

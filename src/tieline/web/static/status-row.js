@@ -1,4 +1,4 @@
-// A row of the Connect page: a lamp that shows whether something is ready, its name, and what to know about it.
+// A row of the Connect page: a lamp that shows whether something is ready, its name, and a description.
 
 import { h } from "./dom.js";
 

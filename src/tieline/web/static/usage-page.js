@@ -1,4 +1,4 @@
-// The Usage page: charts and sums of what was used, and the keys of clients for an administrator.
+// The Usage page: charts and sums of the usage and, for an administrator, the keys of clients.
 
 import { setTitle } from "./notifications.js";
 import { setText } from "./dom.js";

@@ -1,4 +1,4 @@
-// <tl-usage>: what was used in a range of days: a bar for each day, and a table of sums.
+// <tl-usage>: the usage in a range of days, as a bar for each day and a table of sums.
 
 import { get, accessHeaders } from "./api.js";
 import { h, setText } from "./dom.js";
@@ -49,7 +49,7 @@ class UsageView extends HTMLElement {
   #title = h("strong", {}, "Tokens");
   #svg = document.createElementNS(SVG, "svg");
   #table = h("table", { class: "legs usage-table", id: "usage-table", tabIndex: -1, data: { test: "usage-table" } });
-  #nothing = h("p", { class: "muted", hidden: true, data: { test: "no-usage" } }, "Nothing was recorded in these days.");
+  #nothing = h("p", { class: "muted", hidden: true, data: { test: "no-usage" } }, "No usage recorded in this period.");
   #note = h("p", { class: "muted form-hint" });
 
   connectedCallback() {
@@ -211,7 +211,7 @@ function gridLine(width, y, label) {
   );
 }
 
-/** Round a number up to 1, 2 or 5 times a power of ten; at least a cent. */
+/** Round a number up to 1, 2 or 5 times a power of ten. Return 1 for zero. */
 function niceTop(value) {
   if (value <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(value));

@@ -14,7 +14,7 @@ export function workspaceTitle(name) {
   return titles.get(name) ?? name;
 }
 
-/** Call `listener` when titles have been fetched. The function that is returned ends this. */
+/** Call `listener` when titles have been fetched. Return a function that stops this. */
 export function onWorkspaceTitles(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);
