@@ -85,7 +85,7 @@ def test_a_key_needs_the_gateways_own_key_a_free_name_and_a_place(run: Run) -> N
     with pytest.raises(ConfigError, match="set TIELINE_KEY"):
         run("keys", "create", "alice", OTHER="x")
     config = Config(keys={"alice": KeySettings(key_env="ALICE")})
-    with pytest.raises(ConfigError, match="has a key `alice` already"):
+    with pytest.raises(ConfigError, match="already has a key `alice`"):
         run("keys", "create", "alice", config=config)
     with pytest.raises(GatewayError, match="There is no stored key `bob`"):
         run("keys", "revoke", "bob", "--yes")
@@ -94,7 +94,7 @@ def test_a_key_needs_the_gateways_own_key_a_free_name_and_a_place(run: Run) -> N
 
 
 def test_usage_without_entries_and_with_a_wrong_day(run: Run) -> None:
-    assert run("usage", "--since", "2026-01-31") == "Nothing was recorded since 2026-01-31."
+    assert run("usage", "--since", "2026-01-31") == "No usage has been recorded since 2026-01-31."
     assert json.loads(run("usage", "--json")) == []
     assert run("usage", "--csv", "--by", "day").startswith("day,requests,")
     with pytest.raises(GatewayError, match=r"`until`: expected a day such as 2026-01-31, got '31.1.'"):

@@ -1,7 +1,7 @@
 """The command `tieline keys`: creates, lists, revokes and rotates the keys in the database.
 
-It uses the database directly, so it works whether or not the gateway runs. A running gateway sees a change within a
-second.
+It uses the database directly, so it works whether or not the gateway runs. A change takes effect in a running gateway
+within a second.
 """
 
 import argparse
@@ -40,10 +40,10 @@ def _create(options: argparse.Namespace, config: Config, env: Mapping[str, str],
     if not client_keys(config, env):
         raise ConfigError(
             f"named keys also need the gateway's own key, for the page and the inbox: set {config.server.key_env} "
-            "(or `server.key_file`) to a long random text"
+            "(or `server.key_file`) to a long random string"
         )
     if options.name in config.keys:
-        raise ConfigError(f"the configuration has a key `{options.name}` already")
+        raise ConfigError(f"the configuration already has a key `{options.name}`")
     rules = _rules(options)
     new = _with_table(config, env, lambda table: table.create(options.name, rules))
     _say_new(new, options, say)

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 0
     except BrokenPipeError:
-        # The program that reads our output has closed the pipe. Prevent another error when stdout is flushed at exit.
+        # The program that reads the output has closed the pipe. Prevent another error when stdout is flushed at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
@@ -78,7 +78,7 @@ def _seconds(text: str) -> float:
 
 
 def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Return our own arguments and, for `tieline run`, those after `--`, which are for the client."""
+    """Return the arguments for Tieline and, for `tieline run`, those after `--`, which are for the client."""
     if list(arguments[:1]) != ["run"] or "--" not in arguments:
         return arguments, ()
     place = arguments.index("--")
@@ -164,7 +164,7 @@ def _add_keys(commands: Commands) -> None:
     command = _plain_command(commands, "keys", "create, list, revoke or rotate the keys of clients")
     actions = command.add_subparsers(title="actions", metavar="ACTION", required=True, dest="action")
     create = _key_action(actions, "create", "create a key, and show it once")
-    create.add_argument("name", metavar="NAME", help="a name that was not used before")
+    create.add_argument("name", metavar="NAME", help="a name that has not been used before")
     create.add_argument(
         "--models",
         action="append",
@@ -176,7 +176,7 @@ def _add_keys(commands: Commands) -> None:
     create.add_argument("--agents", action="store_true", help="also allow coding agents (acp/…)")
     create.add_argument("--no-page", action="store_true", help="do not allow the web page")
     create.add_argument("--admin", action="store_true", help="allow everything that the gateway's own key may do")
-    create.add_argument("--expires", metavar="WHEN", help="last day, such as 2027-01-31, or a number of days: 30d")
+    create.add_argument("--expires", metavar="WHEN", help="last day (2027-01-31), or a number of days (30d)")
     for name, unit in (
         ("requests-per-minute", "N"),
         ("tokens-per-minute", "N"),
@@ -187,10 +187,10 @@ def _add_keys(commands: Commands) -> None:
     ):
         create.add_argument(f"--{name}", type=float if unit == "DOLLARS" else int, metavar=unit, help="limit")
     _key_action(actions, "list", "list the keys")
-    revoke = _key_action(actions, "revoke", "revoke a key, at once and forever")
+    revoke = _key_action(actions, "revoke", "revoke a key immediately and permanently")
     revoke.add_argument("name", metavar="NAME")
     revoke.add_argument("--yes", action="store_true", help="do not ask")
-    rotate = _key_action(actions, "rotate", "replace a key by a new one, and show it once")
+    rotate = _key_action(actions, "rotate", "replace a key with a new one, and show it once")
     rotate.add_argument("name", metavar="NAME")
     rotate.add_argument("--grace", metavar="TIME", help="how long the old key stays valid, such as 24h (default: 0)")
 
@@ -204,7 +204,7 @@ def _key_action(actions: Commands, name: str, text: str) -> Parser:
 
 
 def _add_usage(commands: Commands) -> None:
-    command = _command(commands, "usage", "show what was used, and what it cost")
+    command = _command(commands, "usage", "show usage and cost")
     command.add_argument(
         "--by",
         action="append",
@@ -212,7 +212,7 @@ def _add_usage(commands: Commands) -> None:
         choices=["key", "model", "client", "day"],
         help="group by this (repeatable; default: key)",
     )
-    command.add_argument("--since", metavar="DAY", help="first day, such as 2026-11-01 (default: this month)")
+    command.add_argument("--since", metavar="DAY", help="first day, such as 2026-11-01 (default: start of the month)")
     command.add_argument("--until", metavar="DAY", help="last day (default: today)")
     output = command.add_mutually_exclusive_group()
     output.add_argument("--csv", action="store_true", help="print the result as CSV")

@@ -40,7 +40,7 @@ def run(
     program = find_program(client, env)
     if program is None:
         raise ConfigError(f"{client.title} is not installed, or not on your PATH. To install it: {client.install}")
-    # What the gateway logs would garble the screen of the client, so it is shown afterwards.
+    # Log records would garble the screen of the client, so they are shown afterwards.
     logged = logs.collect("WARNING")
     try:
         ended = asyncio.run(_session(client, program, options, config, env, source, warn))

@@ -1,4 +1,4 @@
-"""The command `tieline usage`: shows what was used and what it cost, from the database."""
+"""The command `tieline usage`: shows usage and cost from the database."""
 
 import argparse
 import asyncio
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace, config: Config, env: Mapping[str, str], say
     elif options.json:
         say(msgspec.json.format(msgspec.json.encode([row_json(by, row) for row in rows]), indent=2).decode())
     elif not rows:
-        say(f"Nothing was recorded since {since}.")
+        say(f"No usage has been recorded since {since}.")
     else:
         for line in _table(by, rows):
             say(line)

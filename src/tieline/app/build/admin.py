@@ -39,7 +39,7 @@ class PageKeys:
 
     async def create(self, name: str, rules: Mapping[str, Any]) -> Mapping[str, Any]:
         if name in self._configured:
-            raise BadRequest(f"`name`: the configuration has a key `{name}` already", "name")
+            raise BadRequest(f"`name`: the configuration already has a key `{name}`", "name")
         try:
             checked = msgspec.convert({**DEFAULTS, **rules}, KeyRules)
         except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""Shows answers in the terminal: finished parts are printed for good; the rest is a live region below them."""
+"""Shows answers in the terminal: finished parts are printed permanently; the rest is a live region below them."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -67,7 +67,7 @@ class AnswerView:
         self._last: Kind | None = None
         """The kind of what was printed last, or None at the beginning of an answer."""
         self._done = 0
-        """How many pieces have been printed for good."""
+        """How many pieces have been printed permanently."""
         self._blocks = Blocks()
         """The blocks of the text piece that is being printed."""
         self._began = 0.0
@@ -89,7 +89,7 @@ class AnswerView:
             self._print(finished)
 
     def flush(self, turn: Turn) -> None:
-        """Print unfinished text for good, so that it stays on the screen while a person is asked."""
+        """Print unfinished text permanently, so that it stays on the screen while a person is asked."""
         shown = list(self._settled(turn, is_over=False))
         unfinished = [piece.content for piece in list(pieces(turn))[self._done :]]
         if unfinished and isinstance(unfinished[0], Text):
@@ -151,7 +151,7 @@ class AnswerView:
     # ── Finished pieces ──────────────────────────────────────────────────────────────────────────
 
     def _settled(self, turn: Turn, *, is_over: bool) -> Iterator[Shown]:
-        """Yield what can be printed for good since the last call."""
+        """Yield the pieces that have become ready to be printed permanently since the last call."""
         found = list(pieces(turn))
         while self._done < len(found):
             piece = found[self._done]
