@@ -1,4 +1,4 @@
-// Sends requests to the gateway. The key goes into a header and nowhere else; redirects are refused, so it stays there.
+// Sends requests to the gateway. The key is sent only in a header. Redirects are refused, so no other server gets it.
 
 "use strict";
 

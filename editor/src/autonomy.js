@@ -35,7 +35,7 @@ async function changeAutonomy(workspaces) {
 async function isConfirmed(autonomy, folder) {
   // "Keep Asking" is first, and so the default of the dialog.
   const [keep, change] = ["Keep Asking", TITLES[autonomy]];
-  const scope = `This is valid for all clients that work in ${label(folder, 60)}, until you change it.`;
+  const scope = `This applies to all clients that work in ${label(folder, 60)}, until you change it.`;
   const detail = `${AUTONOMY_HELP[autonomy]} ${scope}`;
   const chosen = await vscode.window.showWarningMessage(`${change}?`, { modal: true, detail }, keep, change);
   return chosen === change;

@@ -1,6 +1,6 @@
 // The buttons with which a permission is answered, from the options that the item offers.
 //
-// The kind of an option decides on its button, never its label: an agent could label an option that allows everything
+// The kind of an option determines its button, never its label: an agent could label an option that allows everything
 // "Deny". Labels are shown only where the user chooses between options of one kind.
 
 "use strict";
@@ -33,7 +33,7 @@ const PLAIN_DENIAL = { title: "Deny", options: [], isDenial: true };
  */
 function choicesOf({ options, risk }) {
   const choices = BUTTONS.map(([kind, title]) => {
-    // As on the page, a risky call cannot be allowed for good.
+    // As on the page, a risky call cannot be allowed permanently.
     const fitting = kind === "allow_always" && risk ? [] : options.filter((option) => option.kind === kind);
     const shown = fitting.length > 1 && !title.endsWith("…") ? `${title}…` : title;
     return { title: shown, options: fitting, isDenial: kind === "reject_once" };

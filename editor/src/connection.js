@@ -1,6 +1,6 @@
 // The connection to the gateway: finds one or starts one, checks the key, and tries again when it is lost.
 //
-//   state       meaning                                    what leaves it
+//   state       meaning                                    left by
 //   off         not wanted, or stopped by the user         connect()
 //   searching   asking what listens at the address         the answer
 //   starting    a gateway is starting                      it answers, or fails
@@ -70,7 +70,7 @@ class Connection {
     return this.#state;
   }
 
-  /** What the user has to know about the state; empty if there is nothing. */
+  /** The reason for the state, for the user; empty if there is none. */
   get reason() {
     return this.#reason;
   }
@@ -95,7 +95,7 @@ class Connection {
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Look for the gateway, and forget earlier failures. `isAsked`: the user wants one to be started. */
+  /** Look for the gateway, and forget earlier failures. With `isAsked`, the user wants one to be started. */
   connect({ isAsked = false } = {}) {
     this.#startProblem = "";
     this.#starts = [];

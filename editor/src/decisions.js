@@ -1,4 +1,4 @@
-// What to do after looking for the gateway. A table, so that every case is visible and tested.
+// Decides what to do after looking for the gateway. The cases form a table, so that each one is visible and tested.
 //
 //   found      may start  started before      action
 //   tieline    -          -                   use
@@ -8,7 +8,7 @@
 //   none       yes        it was not ours     wait: its owner may be restarting it
 //   none       no         -                   wait, with the reason
 //
-// A gateway that fails again and again is not started forever: `MOST_STARTS` within `START_PERIOD`.
+// A gateway that keeps failing is started at most `MOST_STARTS` times within `START_PERIOD`.
 
 "use strict";
 
@@ -54,7 +54,7 @@ function decide(answer, address, { cannotStart, wasForeign, starts, now }) {
       if (cannotStart) return { action: "wait", reason: cannotStart };
       if (wasForeign) return { action: "wait", reason: `The gateway at ${address} stopped. Waiting for its restart.` };
       if (starts.filter((time) => now - time < START_PERIOD).length >= MOST_STARTS)
-        return { action: "fail", reason: "The gateway stops again and again. “Tieline: Show Log” says more." };
+        return { action: "fail", reason: "The gateway keeps stopping. “Tieline: Show Log” says more." };
       return { action: "start" };
   }
 }

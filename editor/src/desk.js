@@ -9,7 +9,7 @@ const { headline, originText } = require("./items");
 const { label } = require("./text");
 
 const MOST_LISTED = 200;
-const MOST_STALE = 30; // An extension cannot close a notification. This many of settled items may stay open.
+const MOST_STALE = 30; // Notifications of settled items that may stay open: an extension cannot close them.
 const LATE = "This was already answered, or it has expired.";
 
 /** @typedef {import("./items").Item} Item */

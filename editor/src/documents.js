@@ -117,7 +117,7 @@ function fileName(text, most = 40) {
   );
 }
 
-/** Return the name of a document for a file. Its ending decides on the document's language. @param {string} path */
+/** Return the name of a document for a file. Its extension determines the document's language. @param {string} path */
 function documentName(path) {
   const name = fileName(path.split(/[\\/]/).pop() ?? "", 80);
   return LINKLESS.test(name) ? name : `${name}.txt`;

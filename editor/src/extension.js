@@ -27,7 +27,7 @@ const { ChatView } = require("./view");
 const { useInVsCode } = require("./vscode-chat");
 const { Workspaces } = require("./workspaces");
 
-/** Wait, without keeping Node alive that has nothing else to do. @param {number} length @returns {Promise<void>} */
+/** Wait, without keeping Node alive for that alone. @param {number} length @returns {Promise<void>} */
 const pause = (length) => new Promise((resolve) => /** @type {any} */ (setTimeout(resolve, length)).unref?.());
 
 /** @param {vscode.ExtensionContext} context */
@@ -38,8 +38,8 @@ function activate(context) {
 }
 
 function deactivate() {
-  // Everything is in the context's subscriptions. A gateway that this window has started ends by itself when no window
-  // uses it any more.
+  // Everything is in the context's subscriptions. A gateway that this window has started exits when no window uses it
+  // any more.
 }
 
 /** Everything that belongs to one window of the editor. */
@@ -204,14 +204,14 @@ class WindowParts {
     const { state, reason } = this.connection;
     const { current } = this.workspaces;
     const autonomy = current?.name ? current.autonomy : null;
-    // While the gateway is away, what waits cannot be answered. The listing after the reconnect says what is left.
+    // While the gateway is away, items cannot be answered. The listing after the reconnect contains those that remain.
     const waiting = state === "connected" ? this.queue.items.length : 0;
     this.status.update({ state, reason, waiting, isQuiet: this.#isQuiet(), autonomy });
     this.status.showPlan(this.plans.progress);
     void this.view.update();
   }
 
-  /** Show what waits; if nothing does, what there is to do about the connection. */
+  /** Show the waiting items, or the chat if there are none. Without a connection, show the reason. */
   async #showStatus() {
     const { state, reason } = this.connection;
     if (state === "connected") return this.queue.items.length ? this.desk.list() : this.view.open();
@@ -274,7 +274,7 @@ class WindowParts {
     this.#refresh();
     void this.desk.announce();
     const text = this.#quiet
-      ? "Tieline only counts what waits, in the status bar."
+      ? "Tieline only counts waiting items in the status bar."
       : "Tieline shows notifications again.";
     void vscode.window.setStatusBarMessage(text, 4000);
   }

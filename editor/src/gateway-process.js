@@ -41,7 +41,7 @@ function serveArguments({ port, host, config }) {
 }
 
 /**
- * Return the environment of a program: the editor's, without what makes Electron's programs behave differently.
+ * Return the environment of a program: the editor's, without the variables that affect Electron programs.
  * @param {Record<string, string | undefined>} environment
  * @param {Record<string, string>} more
  */

@@ -4,12 +4,12 @@
 
 const { randomKey } = require("./node");
 
-const SETTLE = 200; // Milliseconds. Two windows that create a key at the same time both see the last one after it.
+const SETTLE = 200; // Milliseconds after which two windows that create a key at the same time both see the last one.
 
 class Keys {
   #secrets;
   #pause;
-  /** Keys that the secret storage did not take, for as long as the window is open. @type {Map<string, string>} */
+  /** Keys that could not be stored, kept for as long as the window is open. @type {Map<string, string>} */
   #unsaved = new Map();
 
   /**

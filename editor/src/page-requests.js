@@ -1,4 +1,4 @@
-// What the page may ask of the editor: open a file of its workspace, compare two texts, or open a web page.
+// The requests that the page may send to the editor: open a file of its workspace, compare two texts, open a web page.
 
 "use strict";
 

@@ -107,7 +107,7 @@ class Plans {
   update() {
     for (const plan of this.#shown.values()) {
       const { id } = plan.item;
-      // The listing without the item may arrive before the response to our own answer.
+      // A listing without the item may arrive before the response to the answer that was sent here.
       if (plan.decision || this.#deciding.has(id) || this.#queue.state(id) !== "gone") continue;
       plan.decision = "This plan was decided elsewhere, or it has expired.";
       plan.isOver = true;

@@ -72,7 +72,7 @@ class QuestionDialog {
     return { action: "accept", values: Object.fromEntries(given) };
   }
 
-  /** The last values of a form, so that a refused one need not be filled in again. @type {Map<string, any>} */
+  /** The last values of each form, so that the user need not fill in a refused form again. @type {Map<string, any>} */
   #kept = new Map();
 
   /**

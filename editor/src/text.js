@@ -38,7 +38,7 @@ function shorten(text, most) {
  * @param {unknown} text
  */
 function label(text, most = 160) {
-  // Shortened first, so that a text of a megabyte costs nothing.
+  // Shorten first, so that a very long text takes no time.
   const line = visible(String(text ?? "").slice(0, most * 4))
     .replace(/\s+/g, " ")
     .trim();

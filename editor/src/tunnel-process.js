@@ -37,7 +37,7 @@ class JsonLines {
       try {
         this.#received(JSON.parse(line));
       } catch {
-        // Not for us.
+        // Not an event.
       }
     }
   }

@@ -111,7 +111,7 @@ class ChatView {
     view.webview.html = html();
   }
 
-  /** Return what to tell the user instead of showing the page; null if the page can be shown. */
+  /** Return the notice to show instead of the page; null if the page can be shown. */
   #notice() {
     const { state, reason } = this.#connection;
     const { current } = this.#workspaces;

@@ -1,4 +1,4 @@
-// The folders of this window, and the gateway's workspaces that they are.
+// The folders of this window, and the gateway's workspaces for them.
 //
 // A folder is registered only if the user trusts it: the gateway's tools and agents work in registered folders.
 
@@ -42,7 +42,7 @@ class Workspaces {
   #round = 0;
   /** The URI of the folder that the view shows; empty for the first one. */
   #chosen = "";
-  /** What the user chose in this window, by path. @type {Map<string, string>} */
+  /** The autonomy that the user chose in this window, by path. @type {Map<string, string>} */
   #autonomy = new Map();
   /** The setting that was sent last. */
   #setting = "";
@@ -119,7 +119,7 @@ class Workspaces {
     this.#emit();
   }
 
-  /** A changed setting replaces what was chosen in this window. A removed one means asking again. */
+  /** A changed setting replaces the choices made in this window. A removed setting means “ask”. */
   #applySetting() {
     const setting = this.#host.autonomy();
     if (setting === this.#setting) return;

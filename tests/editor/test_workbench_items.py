@@ -64,7 +64,7 @@ async def test_closing_the_dialog_decides_nothing(window: EditorWindow, gateway:
     await expect(window.dialog).to_have_count(0)
     await expect(window.status).to_have_attribute("aria-label", re.compile("1 item waiting"))
     assert not answer.done()
-    await window.run("Tieline: Show What Waits for You")
+    await window.run("Tieline: Show Waiting Items")
     await window.press("Deny")
     assert (await answer).option == "deny"
 
@@ -191,7 +191,7 @@ async def test_what_is_answered_elsewhere_disappears_here_and_vice_versa(
     await expect(chatting.part("send")).to_be_visible()
     await chatting.say("write `y` to elsewhere.txt")
     await expect(chatting.ask).to_be_visible()
-    await window.run("Tieline: Show What Waits for You")
+    await window.run("Tieline: Show Waiting Items")
     await window.press("Deny")
     await expect(chatting.ask).to_have_count(0)
     await expect(chatting.part("send")).to_be_visible()
