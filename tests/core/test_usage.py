@@ -213,7 +213,7 @@ def test_requests_of_unknown_cost_do_not_count_against_a_budget_in_money() -> No
 def test_a_key_whose_usage_was_never_known_is_refused_when_the_ledger_fails() -> None:
     stand = Stand(tokens_per_day=1000)
     stand.request(Usage(input=10))
-    stand.accounts.is_reachable = lambda: False
+    stand.accounts.set_reachable(False)
     assert stand.refusal().code == "usage_unknown"
 
 
@@ -222,7 +222,7 @@ def test_without_the_ledger_a_replica_uses_only_its_share_of_what_was_left() -> 
     account = stand.accounts.get("alice")
     assert account is not None
     stand.accounts.replicas = lambda: 3
-    stand.accounts.is_reachable = lambda: False
+    stand.accounts.set_reachable(False)
     assert stand.refusal().status == 503
     account.synced({"2026-11-18": Amount(400)}, 0)
     stand.request(Usage(input=150))
@@ -232,7 +232,7 @@ def test_without_the_ledger_a_replica_uses_only_its_share_of_what_was_left() -> 
         stand.accounts.count_request("alice")
     with pytest.raises(GatewayError):
         stand.accounts.count_request("alice")
-    stand.accounts.is_reachable = lambda: True
+    stand.accounts.set_reachable(True)
     stand.request(Usage(input=399))
 
 

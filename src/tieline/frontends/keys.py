@@ -135,13 +135,14 @@ class Keys:
         """
         if not given:
             return None
-        digest = self._digests.get(given) or digest_of(given)
+        known = self._digests.get(given)
+        digest = known or digest_of(given)
         key = self._by_digest.get(digest)
         if key is None and self._stored is not None:
             key = self._stored.find(digest)
         if key is not None:
             key.check_valid(self._now())
-            if given not in self._digests:
+            if known is None:
                 self._digests.put(given, digest)
         return key
 

@@ -12,7 +12,7 @@ from tieline.app.usage.spool import Segment, Spool, leftovers
 from tieline.app.usage.tables import BATCH_DAYS, UsageTables
 from tieline.core.usage.accounts import Accounts
 from tieline.core.usage.limits import DAY
-from tieline.core.usage.sums import UsageEntry, UsageSums
+from tieline.core.usage.sums import UsageSums
 from tieline.core.watch.metrics import head
 from tieline.tasks import Tasks
 
@@ -54,7 +54,9 @@ class UsageLedger:
         self._now = now
         self._keep_days = keep_days
         self._interval = interval
-        self.spool = Spool(folder, now)
+        self.spool = Spool(folder, now, on_begin=self._wake_up)
+        self.write = self.spool.append
+        """Writes an entry to the spool, and returns the number of its segment. It is inserted later."""
         self._used: dict[str, int] = {}
         """The hour in which each key was last used, as far as the table of keys knows."""
         self._work: asyncio.Task[None] | None = None
@@ -66,15 +68,6 @@ class UsageLedger:
         self._is_failing = False
         self._rejected = 0
         self._metrics = UsageMetrics()
-        accounts.is_reachable = self._is_reachable
-
-    def write(self, entry: UsageEntry) -> int:
-        """Write an entry to the spool, and return the number of its segment. It is inserted later."""
-        segment = self.spool.append(entry)
-        if not self._wake.is_set():
-            self.start()
-            self._wake.set()
-        return segment
 
     def start(self) -> None:
         """Begin to import what dead processes have left, and to insert what is written."""
@@ -92,7 +85,11 @@ class UsageLedger:
         accounts, through = self._accounts.all(), self._inserted
         if accounts:
             tables = UsageTables(self._get_database())
-            totals = await tables.totals([account.name for account in accounts], self._now())
+            try:
+                totals = await tables.totals([account.name for account in accounts], self._now())
+            except DatabaseFailed:
+                self._set_failing(True)
+                raise
             for account in accounts:
                 account.synced(totals[account.name], through)
 
@@ -153,7 +150,7 @@ class UsageLedger:
         loop = asyncio.get_running_loop()
         next_import = next_prune = next_sync = 0.0
         while True:
-            pause = self._interval
+            pause, was_failing = self._interval, self._is_failing
             try:
                 if loop.time() >= next_import:
                     await self.import_leftovers()
@@ -165,11 +162,11 @@ class UsageLedger:
                 if loop.time() >= next_prune:
                     await UsageTables(self._get_database()).prune(self._now(), self._keep_days)
                     next_prune = loop.time() + PRUNE_INTERVAL
-                self._is_failing = False
+                self._set_failing(False)
             except (DatabaseFailed, OSError) as error:
-                if not self._is_failing:
+                if not was_failing:
                     log.warning("usage stays in the spool, because the database cannot be used: %s", error)
-                self._is_failing = True
+                self._set_failing(True)
                 pause = RETRY_INTERVAL
             await self._pause(pause, until=next_import - loop.time())
 
@@ -212,5 +209,11 @@ class UsageLedger:
             await KeyTable(self._get_database(), self._now).touch(used)
             self._used.update(dict.fromkeys(used, hour))
 
-    def _is_reachable(self) -> bool:
-        return self._get_database().is_available
+    def _wake_up(self) -> None:
+        """Insert a segment that has just begun, after an interval."""
+        self.start()
+        self._wake.set()
+
+    def _set_failing(self, is_failing: bool) -> None:
+        self._is_failing = is_failing
+        self._accounts.set_reachable(not is_failing)

@@ -143,7 +143,8 @@ class Segment:
 class Spool:
     """The spool of this process, in `folder`; if that is None, in a temporary folder, which does not survive a crash.
 
-    `now` returns the Unix time. `warn` is called for the first of several consecutive failures.
+    `now` returns the Unix time. `on_begin` is called when a segment gets its first entry, and `warn` for the first of
+    several consecutive failures.
     """
 
     def __init__(
@@ -152,10 +153,12 @@ class Spool:
         now: Callable[[], float],
         *,
         max_bytes: int = MAX_BYTES,
+        on_begin: Callable[[], None] = lambda: None,
         warn: Callable[[str], None] = log.error,
     ) -> None:
         self.folder = folder
         self._now = now
+        self._on_begin = on_begin
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._max_bytes = max_bytes
         self._warn = warn
@@ -187,6 +190,7 @@ class Spool:
         head = segment.head
         if head is None:
             head = segment.head = SegmentHead(secrets.token_hex(12), int(self._now()))
+            self._on_begin()
         line = _encode(entry) + b"\n"
         try:
             file = segment.file

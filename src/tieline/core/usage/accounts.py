@@ -89,7 +89,6 @@ class Account:
         "_budgets",
         "_day",
         "_known",
-        "_requests",
         "_reserved_cost",
         "_reserved_tokens",
         "_tokens",
@@ -97,12 +96,14 @@ class Account:
         "limits",
         "name",
         "needs_estimate",
+        "requests",
     )
 
     def __init__(self, name: str, limits: KeyLimits, clock: Callable[[], float]) -> None:
         self.name = name
         self.limits = limits
-        self._requests = _bucket(limits.requests_per_minute, clock)
+        self.requests = _bucket(limits.requests_per_minute, clock)
+        """The rate of requests; None if it is not limited."""
         self._tokens = _bucket(limits.tokens_per_minute, clock)
         self._budgets = [
             _Budget(period, limit, is_money=is_money)
@@ -127,12 +128,6 @@ class Account:
         """An estimate for the requests in progress."""
         self._day = -1
         """The number of the day for which the budgets have been added up."""
-
-    def count_requests(self, number: int, share: int) -> None:
-        """Count requests. Raise GatewayError, and count none of them, if there are too many per minute."""
-        wait = 0.0 if self._requests is None else self._requests.take(number, share)
-        if wait:
-            raise rate_exceeded(f"send {self.limits.requests_per_minute} requests", wait)
 
     def admit(self, tokens: int, cost: int, now: float, share: int, *, is_stale: bool) -> None:
         """Reserve an estimated amount. Raise GatewayError if a limit is exceeded.
@@ -180,8 +175,8 @@ class Account:
         own = _sum(used for (segment, _), used in self._unsynced.items() if segment <= through)
         if self._known is not None:
             before, after = _sum(self._known.values()), _sum(known.values())
-            if self._requests is not None:
-                self._requests.give(-max(0, after.requests - before.requests - own.requests))
+            if self.requests is not None:
+                self.requests.give(-max(0, after.requests - before.requests - own.requests))
             if self._tokens is not None:
                 self._tokens.give(-max(0, after.tokens - before.tokens - own.tokens))
         self._known = known
@@ -214,8 +209,14 @@ class Accounts:
         self._accounts: dict[str, Account] = {}
         self.replicas: Callable[[], int] = lambda: 1
         """Returns the number of processes that share the ledger."""
-        self.is_reachable: Callable[[], bool] = lambda: True
-        """Returns whether the ledger can be reached."""
+        self._is_stale = False
+        self._share = 1
+        """The number by which limits are divided."""
+
+    def set_reachable(self, is_reachable: bool) -> None:
+        """Say whether the ledger can be reached. If not, this process uses only its share of what is left."""
+        self._is_stale = not is_reachable
+        self._share = 1 if is_reachable else max(1, self.replicas())
 
     def get(self, name: str) -> Account | None:
         """Return the account of a key, or None if the key has no limits."""
@@ -234,18 +235,16 @@ class Accounts:
         return list(self._accounts.values())
 
     def count_request(self, name: str, requests: int = 1) -> None:
-        """Count requests with a key. Raise GatewayError if there are too many per minute."""
+        """Count requests with a key. Raise GatewayError, and count none of them, if there are too many per minute."""
         account = self._accounts.get(name)
-        if account is not None:
-            account.count_requests(requests, self._share())
+        if account is not None and account.requests is not None:
+            wait = account.requests.take(requests, self._share)
+            if wait:
+                raise rate_exceeded(f"send {account.limits.requests_per_minute} requests", wait)
 
     def admit(self, account: Account, tokens: int, cost: int) -> None:
         """Reserve an estimated amount for a request. Raise GatewayError if a limit of its key is exceeded."""
-        is_stale = not self.is_reachable()
-        account.admit(tokens, cost, self._now(), self._share() if is_stale else 1, is_stale=is_stale)
-
-    def _share(self) -> int:
-        return 1 if self.is_reachable() else max(1, self.replicas())
+        account.admit(tokens, cost, self._now(), self._share, is_stale=self._is_stale)
 
 
 def _sum(amounts: Iterable[Sequence[int]]) -> Amount:
