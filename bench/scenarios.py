@@ -185,10 +185,23 @@ def measure(row: Row, server: Server, target: Target, load: Load, value: Callabl
     return result
 
 
-def closed_loop(bench: Bench, row: Row, route: Route, mode: str, servers: Sequence[Server] | None = None) -> Row:
-    """Measure a small request on 64 connections. Each connection repeats it as soon as the answer is complete."""
+def closed_loop(
+    bench: Bench,
+    row: Row,
+    route: Route,
+    mode: str,
+    servers: Sequence[Server] | None = None,
+    *,
+    restart: bool = False,
+) -> Row:
+    """Measure a small request on 64 connections. Each connection repeats it as soon as the answer is complete.
+
+    If `restart` is true, every round uses a fresh process: the same program differs by several percent between starts.
+    """
     plan = bench.plan
     for server in bench.turns(plan.rounds, plan.slow_rounds, route, servers):
+        if restart:
+            server.start()
         target = server.target(route)
         body = small_request(target.model, stream=mode == "stream", client=route.client)
         run_load(target, Load((body,), mode, 64, seconds=plan.warm_up))

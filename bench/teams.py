@@ -62,8 +62,8 @@ def measure_keyed_requests(bench: Bench, keyed: list[Server], unavailable: dict[
     stream = Row("keyed stream", "stream, 64 concurrent, Chat → Anthropic", "requests/s", "request")
     plain = Row("keyed plain", "non-stream, 64 concurrent, Chat → Anthropic", "requests/s", "request")
     return [
-        closed_loop(bench, stream, CHAT_TO_ANTHROPIC, "stream", servers),
-        closed_loop(bench, plain, CHAT_TO_ANTHROPIC, "json", servers),
+        closed_loop(bench, stream, CHAT_TO_ANTHROPIC, "stream", servers, restart=True),
+        closed_loop(bench, plain, CHAT_TO_ANTHROPIC, "json", servers, restart=True),
     ]
 
 

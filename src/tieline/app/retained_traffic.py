@@ -29,6 +29,8 @@ MAX_UNENCODED = 500
 """Maximum number of legs that wait to be encoded."""
 SHARE = 0.02
 """The part of one core that encoding may take. This suffices for tens of legs per second."""
+SLICE = 0.002
+"""Seconds for which legs are encoded at a stretch, because starting a thread takes as long as encoding a small leg."""
 MAX_WORDS = 8
 """Maximum number of words in a query."""
 
@@ -108,18 +110,21 @@ class RetainedTraffic:
 
     async def _encode_all(self) -> None:
         while self._ended:
-            record = self._ended.popleft()
-            await asyncio.sleep(await asyncio.to_thread(self._store, record) / SHARE)
+            await asyncio.sleep(await asyncio.to_thread(self._store_some) / SHARE)
         self._is_full = False
 
-    def _store(self, record: LegRecord) -> float:
-        """Put a leg into the queue for the database. Return the processor time that this took."""
+    def _store_some(self) -> float:
+        """Put legs into the queue for the database, for a short time. Return the processor time that this took."""
         began = time.thread_time()
-        try:
-            self._queue.add(*self._encoded(record))
-        except (GatewayError, ValueError, RecursionError) as error:
-            log.debug("leg %s is not retained: %s", record.id, error)
-        return time.thread_time() - began
+        spent = 0.0
+        while self._ended and spent < SLICE:
+            record = self._ended.popleft()
+            try:
+                self._queue.add(*self._encoded(record))
+            except (GatewayError, ValueError, RecursionError) as error:
+                log.debug("leg %s is not retained: %s", record.id, error)
+            spent = time.thread_time() - began
+        return spent
 
     def _encoded(self, record: LegRecord) -> tuple[Row, int]:
         """Return the row for a leg, and its size."""

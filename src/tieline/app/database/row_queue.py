@@ -12,7 +12,7 @@ from tieline.tasks import Tasks
 
 log = logging.getLogger("tieline")
 
-DELAY = 0.1
+DELAY = 0.25
 """Seconds to wait for further rows before a batch is written."""
 RETRY = 5.0
 """Seconds to wait before the next attempt if the database is not available."""

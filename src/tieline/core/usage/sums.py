@@ -16,8 +16,8 @@ COLUMNS = (
 """The names of the sums, in the order of a row."""
 MAX_ROWS = 10_000
 """Number of rows of one `UsageSums`. Further combinations of models and clients are summed up as `other`."""
-MAX_NEW = 500
-"""Number of entries that are added up together."""
+MAX_NEW = 50
+"""Number of entries that are added up together: few enough that they are still in the processor's cache."""
 OTHER = "other"
 
 Place = tuple[str, int, str, str, str]
