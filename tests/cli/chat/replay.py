@@ -33,18 +33,25 @@ def state(seq: int = 0, **more: Any) -> bytes:
     return json.dumps({"seq": seq, "token": "t", **more}).encode()
 
 
+def _response(answer: Answer, head: str) -> bytes:
+    path = head.split()[1]
+    since = next((line[15:] for line in head.splitlines() if line.lower().startswith("last-event-id: ")), None)
+    status, body = answer(path, None if since is None else int(since))
+    return f"HTTP/1.1 {status} X\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body
+
+
 @asynccontextmanager
 async def playing(answer: Answer) -> AsyncIterator[ChatApi]:
     """The API of a gateway whose responses a function gives. Each connection serves one request."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        path = head.split()[1]
-        since = next((line[15:] for line in head.splitlines() if line.lower().startswith("last-event-id: ")), None)
-        status, body = answer(path, None if since is None else int(since))
-        writer.write(f"HTTP/1.1 {status} X\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
-        await writer.drain()
-        writer.close()
+        try:
+            writer.write(_response(answer, (await reader.readuntil(b"\r\n\r\n")).decode()))
+            await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the client has closed a connection that it did not need
+        finally:
+            writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     client = HttpClient()
