@@ -110,7 +110,8 @@ class RetainedTraffic:
 
     async def _encode_all(self) -> None:
         while self._ended:
-            await asyncio.sleep(await asyncio.to_thread(self._store_some) / SHARE)
+            spent = await asyncio.to_thread(self._store_some)
+            await asyncio.sleep(spent / SHARE)
         self._is_full = False
 
     def _store_some(self) -> float:
