@@ -50,7 +50,7 @@ def _deployment(chat: ChatFrontend) -> Endpoint:
 
 
 def _shared(endpoint: Endpoint) -> Endpoint:
-    """Wrap an endpoint so that web pages from other sites may read its response if they sent a key."""
+    """Wrap an endpoint so that web pages from other sites may read its response if the request has a key."""
 
     async def serve(exchange: Exchange) -> None:
         if exchange.client_key is not None:

@@ -102,7 +102,7 @@ class Peers(Protocol):
         """Whether this replica is about to stop."""
 
     def owner(self, identity: str) -> str | None:
-        """Return the tag of the other replica that minted an id, or None if there is no such replica, or not now."""
+        """Return the tag of the other replica that minted an id; None if there is none, or it is not alive."""
 
     def with_agents(self, model: str) -> str | None:
         """Return the tag of the other replica that has to serve a model, because only it has the workspace."""

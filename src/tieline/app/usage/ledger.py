@@ -56,7 +56,7 @@ class UsageLedger:
         self._interval = interval
         self.spool = Spool(folder, now, on_begin=self._wake_up)
         self.write = self.spool.append
-        """Writes an entry to the spool, and returns the number of its segment. It is inserted later."""
+        """Writes an entry to the spool, and returns the number of its segment. The database gets it later."""
         self._used: dict[str, int] = {}
         """The hour in which each key was last used, as far as the table of keys knows."""
         self._work: asyncio.Task[None] | None = None
@@ -130,7 +130,11 @@ class UsageLedger:
                 await self.flush()
                 await self.flush()  # what was written during the first one
         except (DatabaseFailed, OSError) as error:  # also a timeout
-            log.warning("%d bytes of usage stay in the spool for the next start: %s", self.spool.size, error)
+            log.warning(
+                "%d bytes of usage remain in the spool and will be imported at the next start: %s",
+                self.spool.size,
+                error,
+            )
         self.spool.close()
 
     def metric_lines(self) -> Iterator[str]:
@@ -171,7 +175,7 @@ class UsageLedger:
             await self._pause(pause, until=next_import - loop.time())
 
     async def _pause(self, seconds: float, until: float) -> None:
-        """Wait for entries, and then long enough to collect a batch. Do not wait longer than `until`."""
+        """Wait for an entry, then `seconds` more to collect a batch. Do not wait longer than `until` for the entry."""
         if not self._is_failing:
             idle = SYNC_INTERVAL if self._get_database().is_shared and self._accounts.all() else max(0.0, until)
             try:

@@ -203,7 +203,7 @@ class Spool:
         return segment.number
 
     def take(self) -> Segment | None:
-        """Return the entries to insert, or None if there are none. They stay the same until `inserted` is called."""
+        """Return the entries to insert, or None if there are none. Return the same ones until `inserted` is called."""
         if self._taken is None and self._current.sums.count:
             self._taken = self._current
             self._current = Segment(self._taken.number + 1, self._spare)

@@ -1,5 +1,5 @@
-"""What requests use and cost, and the limits of keys.
+"""Usage and cost of requests, and the limits of keys.
 
-`meter` is what a leg calls, `accounts` holds what each key has used, `sums` adds entries up, `limits` and `prices` are
-values. The package does no I/O: `app` stores the entries and reports what the ledger knows.
+A leg calls `meter`. `accounts` holds the usage of each key, `sums` adds up entries, `limits` and `prices` are values.
+The package does no I/O: `app` stores the entries.
 """

@@ -30,7 +30,7 @@ Estimate = Callable[[], int]
 
 
 class _Labels(NamedTuple):
-    """What is known in advance about the requests of a client to a model."""
+    """The price and the recorded names for the requests of one client to one model."""
 
     price: Price | None
     names: tuple[str, str, str]

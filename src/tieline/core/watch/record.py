@@ -388,8 +388,9 @@ def title_of(request: Request) -> str:
 
 
 def _parts_size(parts: Iterable[Part]) -> int:
-    """Return the approximate size of parts in characters. Types are compared, because `match` would be slower."""
+    """Return the approximate size of parts in characters."""
     total = 0
+    # Comparing types is faster than `match`.
     for part in parts:
         kind = type(part)
         if kind is Text or kind is Thinking:
