@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.postgres_server import PostgresServer
+from tieline.app.database import shared_archive
 from tieline.app.database.postgres import PostgresDatabase, PostgresLimits
 from tieline.app.database.shared_archive import SWEEP_INTERVAL, SharedArchive
 from tieline.core.archive.archive import ArchiveLimits
@@ -134,3 +135,56 @@ async def test_documents_wait_for_the_database(postgres_server: PostgresServer, 
             postgres_server.start()
         async with archive(postgres_url, clock) as other:
             await eventually(other, "during", b"two")
+
+
+async def test_a_document_removed_during_an_outage_does_not_reappear(
+    postgres_server: PostgresServer, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_archive, "MAX_UNWRITTEN", 1000)
+    monkeypatch.setattr(shared_archive, "REMOVE_LIMIT", 0.1)
+    clock = Clock()
+    async with archive(postgres_url, clock) as shared, archive(postgres_url, clock) as other:
+        for name in ("removed", "replaced"):
+            shared.put("ann", name, b"old")
+            await eventually(other, name, b"old")
+        postgres_server.stop(signal.SIGINT)
+        try:
+            for name in ("removed", "replaced"):
+                shared.put("ann", name, b"new")
+                with pytest.raises(GatewayError, match="has not confirmed that the document was removed"):
+                    await shared.remove("ann", name)
+                assert await shared.get("ann", name) is None
+                assert not await shared.holds("ann", [name])
+            with pytest.raises(GatewayError, match="has not confirmed"):
+                await shared.remove("ann", "removed")
+            assert shared.put("ann", "replaced", b"again")
+            assert await shared.get("ann", "replaced") == b"again"
+            for number in range(4):
+                assert shared.put("ann", f"large{number}", bytes(400))
+        finally:
+            postgres_server.start()
+        await eventually(other, "large3", bytes(400))
+        assert [await other.get("ann", name) for name in ("removed", "replaced", "large0", "large1")] == 4 * [None]
+        assert await other.get("ann", "large2") == bytes(400)
+
+
+async def test_only_so_many_removals_wait_for_the_database(
+    postgres_server: PostgresServer, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_archive, "MAX_REMOVALS", 1)
+    monkeypatch.setattr(shared_archive, "REMOVE_LIMIT", 0.1)
+    async with archive(postgres_url, Clock()) as shared:
+        assert await shared.get("ann", "first") is None
+        postgres_server.stop(signal.SIGINT)
+        try:
+            for name in ("first", "second"):
+                shared.put("ann", name, b"new")
+                with pytest.raises(GatewayError, match="has not confirmed"):
+                    await shared.remove("ann", name)
+            assert await shared.get("ann", "second") == b"new", "it was not removed"
+        finally:
+            postgres_server.start()
+        monkeypatch.setattr(shared_archive, "REMOVE_LIMIT", PATIENCE)
+        for name in ("first", "second"):
+            assert await shared.remove("ann", name)
+            assert not await shared.remove("ann", name)

@@ -2,7 +2,7 @@
 
 It has the interface and the limits of `core.archive.archive.Archive`, but no index in memory, because other replicas
 change the archive too. Documents are written in the background, and can be read at once on the replica that stored
-them. While the database cannot be reached, writes wait in memory.
+them. While the database cannot be reached, changes wait in memory.
 """
 
 import asyncio
@@ -20,6 +20,8 @@ log = logging.getLogger("tieline")
 
 MAX_UNWRITTEN = 64 * 1024 * 1024
 """Maximum size, in bytes, of the documents that wait to be written. The oldest are dropped first."""
+MAX_REMOVALS = 10_000
+"""Maximum number of removals that wait for the database. Further ones are refused."""
 REMOVE_LIMIT = 5.0
 """Seconds to wait until a document has been removed from the database."""
 RETRY = 1.0
@@ -50,9 +52,8 @@ class _DocumentKey(NamedTuple):
     id: str
 
 
-class _ArchiveChange(NamedTuple):
-    data: bytes | None
-    """The content of the document; None to remove it."""
+class _NewDocument(NamedTuple):
+    data: bytes
     at: float
 
 
@@ -67,9 +68,12 @@ class SharedArchive:
         self._tasks = tasks
         self._clock = clock
         self._limits = limits
-        self._unwritten: dict[_DocumentKey, _ArchiveChange] = {}
-        """Changes not yet written, oldest first."""
+        self._unwritten: dict[_DocumentKey, _NewDocument] = {}
+        """Documents not yet written, oldest first."""
         self._unwritten_size = 0
+        self._removals: dict[_DocumentKey, asyncio.Future[bool]] = {}
+        """Documents not yet removed from the database; the result is whether it removed them. A document that is stored
+        again after its removal is also in `_unwritten`, so removals come first."""
         self._recent: BoundedCache[_DocumentKey, bool] = BoundedCache(MAX_RECENT)
         """The documents that this replica has stored recently."""
         self._writer: asyncio.Task[None] | None = None
@@ -78,8 +82,10 @@ class SharedArchive:
     async def get(self, owner: str, document_id: str) -> bytes | None:
         """Return a document. Raise GatewayError if the database cannot be reached."""
         key = _DocumentKey(owner, document_id)
-        if (change := self._unwritten.get(key)) is not None:
-            return change.data
+        if (document := self._unwritten.get(key)) is not None:
+            return document.data
+        if key in self._removals:
+            return None
         try:
             rows = await self._database.fetch(_GET, (self._shelf, owner, document_id))
         except DatabaseUnavailable:
@@ -99,10 +105,9 @@ class SharedArchive:
 
     async def holds(self, owner: str, document_ids: Collection[str]) -> bool:
         """Return whether all these documents are stored. Raise GatewayError if the database cannot be reached."""
-        changes = {one: self._unwritten.get(_DocumentKey(owner, one)) for one in document_ids}
-        if any(change is not None and change.data is None for change in changes.values()):
+        wanted = [one for one in set(document_ids) if _DocumentKey(owner, one) not in self._unwritten]
+        if any(_DocumentKey(owner, one) in self._removals for one in wanted):
             return False
-        wanted = [one for one, change in changes.items() if change is None]
         if not wanted:
             return True
         statement = _HAVE.format(", ".join("?" * len(wanted)))
@@ -119,19 +124,34 @@ class SharedArchive:
             return False
         key = _DocumentKey(owner, document_id)
         self._recent.put(key, True)
-        self._change(key, data)
+        self._forget(key)
+        self._unwritten[key] = _NewDocument(data, self._clock())
+        self._unwritten_size += len(data)
+        while self._unwritten_size > MAX_UNWRITTEN and len(self._unwritten) > 1:
+            log.error("a document was lost: too many documents are waiting to be written to the database")
+            oldest = next(iter(self._unwritten))
+            self._forget(oldest)
+            self._recent.pop(oldest)
+        self._start_writing()
         return True
 
     async def remove(self, owner: str, document_id: str) -> bool:
-        """Remove a document. Return False if there is none. Raise GatewayError if the database cannot be reached."""
-        found = await self.get(owner, document_id)
+        """Remove a document. Return False if there is none.
+
+        Raise GatewayError if the database does not confirm the removal in time. It may then be removed later.
+        """
         key = _DocumentKey(owner, document_id)
-        self._recent.pop(key)
-        if found is None:
-            return False
-        self._change(key, None)
-        if self._writer is not None:  # after the response, no replica may return the document
-            await asyncio.wait([self._writer], timeout=REMOVE_LIMIT)
+        removal = None if key in self._unwritten else self._removals.get(key)
+        if removal is None:
+            found = await self.get(owner, document_id)
+            self._recent.pop(key)
+            if found is None:
+                return False
+            removal = self._begin_removal(key)
+        await asyncio.wait([removal], timeout=REMOVE_LIMIT)
+        # A removal that waits in memory is lost if this process ends before the database can be reached.
+        if not removal.done() or not removal.result():
+            raise _unconfirmed()
         return True
 
     async def aclose(self) -> None:
@@ -140,29 +160,33 @@ class SharedArchive:
             self._writer.cancel()
             await asyncio.wait([self._writer])
         try:
-            while self._unwritten:
+            while self._removals or self._unwritten:
                 await self._write_first()
         except DatabaseFailed:
-            log.warning("%d documents were not stored: the database cannot be reached", len(self._unwritten))
+            count = len(self._removals) + len(self._unwritten)
+            log.warning("%d changes of documents were not stored: the database cannot be reached", count)
 
-    def _change(self, key: _DocumentKey, data: bytes | None) -> None:
+    def _begin_removal(self, key: _DocumentKey) -> asyncio.Future[bool]:
+        removal = self._removals.get(key)
+        if removal is None:
+            if len(self._removals) >= MAX_REMOVALS:
+                raise _unconfirmed()
+            removal = self._removals[key] = asyncio.get_running_loop().create_future()
         self._forget(key)
-        self._unwritten[key] = _ArchiveChange(data, self._clock())
-        self._unwritten_size += len(data or b"")
-        while self._unwritten_size > MAX_UNWRITTEN and len(self._unwritten) > 1:
-            oldest = next(iter(self._unwritten))
-            log.error("a document was lost: too many documents are waiting to be written to the database")
-            self._forget(oldest)
+        self._start_writing()
+        return removal
+
+    def _forget(self, key: _DocumentKey) -> None:
+        document = self._unwritten.pop(key, None)
+        if document is not None:
+            self._unwritten_size -= len(document.data)
+
+    def _start_writing(self) -> None:
         if self._writer is None or self._writer.done():
             self._writer = self._tasks.start(self._write(), "archive")
 
-    def _forget(self, key: _DocumentKey) -> None:
-        change = self._unwritten.pop(key, None)
-        if change is not None:
-            self._unwritten_size -= len(change.data or b"")
-
     async def _write(self) -> None:
-        while self._unwritten:
+        while self._removals or self._unwritten:
             try:
                 await self._write_first()
                 await self._sweep()
@@ -170,18 +194,29 @@ class SharedArchive:
                 await asyncio.sleep(RETRY)
 
     async def _write_first(self) -> None:
-        key, change = next(iter(self._unwritten.items()))
-        data = change.data
+        if self._removals:
+            await self._remove_first()
+            return
+        key, document = next(iter(self._unwritten.items()))
+        size = len(document.data) + len(key.owner) + len(key.id)
         try:
-            if data is None:
-                await self._database.execute(_REMOVE, (self._shelf, *key))
-            else:
-                size = len(data) + len(key.owner) + len(key.id)
-                await self._database.execute(_PUT, (self._shelf, *key, change.at, change.at, size, data))
+            await self._database.execute(_PUT, (self._shelf, *key, document.at, document.at, size, document.data))
         except StatementFailed as error:
             log.warning("a document could not be stored: %s", error)
-        if self._unwritten.get(key) is change:  # otherwise it was changed again in the meantime
+        if self._unwritten.get(key) is document:  # otherwise it was changed again in the meantime
             self._forget(key)
+
+    async def _remove_first(self) -> None:
+        key = next(iter(self._removals))
+        is_removed = True
+        try:
+            await self._database.execute(_REMOVE, (self._shelf, *key))
+        except StatementFailed as error:
+            is_removed = False
+            log.warning("a document could not be removed: %s", error)
+        removal = self._removals.pop(key)
+        if not removal.done():
+            removal.set_result(is_removed)
 
     async def _use(self, key: _DocumentKey, now: float) -> None:
         try:
@@ -227,4 +262,9 @@ class SharedArchive:
 
 def _unavailable() -> GatewayError:
     message = "The database of stored responses cannot be reached; try again in a moment."
+    return GatewayError("overloaded", message, retry_after=5)
+
+
+def _unconfirmed() -> GatewayError:
+    message = "The database has not confirmed that the document was removed; try again in a moment."
     return GatewayError("overloaded", message, retry_after=5)
