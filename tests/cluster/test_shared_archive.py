@@ -8,9 +8,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.postgres_server import PostgresServer
+from tieline.app.build.responses import build_archives
+from tieline.app.build.storage import Storage
+from tieline.app.config import ResponsesSettings, StoreSettings
 from tieline.app.database import shared_archive
 from tieline.app.database.postgres import PostgresDatabase, PostgresLimits
-from tieline.app.database.shared_archive import SWEEP_INTERVAL, SharedArchive
+from tieline.app.database.shared_archive import SharedArchive
 from tieline.core.archive.archive import ArchiveLimits
 from tieline.model.errors import GatewayError
 from tieline.tasks import Tasks
@@ -110,13 +113,90 @@ async def test_a_full_archive_drops_the_oldest_documents_of_its_largest_owner(po
         await eventually(shared, "large3", bytes(300))
         async with archive(postgres_url, clock, total=1000, each=400) as other:
             await eventually(other, "large3", bytes(300))
-            clock.now += SWEEP_INTERVAL
-            other.put("ben", "last", b"")
-            await eventually(other, "large0", None)
-            await eventually(other, "large1", None)
+            await other.sweep()
+            for removed in ("large0", "large1"):
+                assert await other.get("ann", removed) is None
             for kept in ("large2", "large3"):
                 assert await other.get("ann", kept) == bytes(300)
             assert await other.get("ben", "small") == bytes(100)
+
+
+async def kept(archive: SharedArchive, owner: str) -> list[int]:
+    """Return the numbers of the documents that are left of an owner."""
+    return [number for number in range(20) if await archive.get(owner, f"resp_{number}") is not None]
+
+
+async def test_an_owner_who_stores_a_lot_at_once_leaves_others_their_share(postgres_url: str) -> None:
+    clock = Clock()
+    async with archive(postgres_url, clock, total=1000) as shared:
+        for owner, count in (("ann", 8), ("bob", 12), ("eve", 1)):
+            for number in range(count):
+                clock.now += 1
+                shared.put(owner, f"resp_{number}", bytes(91))
+        shared.put("ann", "last", b"")
+        await shared.aclose()  # writes everything
+        await shared.sweep()
+        assert [await kept(shared, owner) for owner in ("ann", "bob", "eve")] == [
+            [4, 5, 6, 7],
+            [8, 9, 10, 11],
+            [0],
+        ]
+
+
+async def test_documents_are_bounded_in_number(postgres_url: str) -> None:
+    clock = Clock()
+    async with archive(postgres_url, clock, documents=5) as shared:
+        for owner, count in (("ann", 2), ("bob", 9)):
+            for number in range(count):
+                clock.now += 1
+                shared.put(owner, f"resp_{number}", bytes(100 if owner == "ann" else 1))
+        await shared.aclose()  # writes everything
+        await shared.sweep()
+        assert [await kept(shared, owner) for owner in ("ann", "bob")] == [[0, 1], [6, 7, 8]]
+
+
+async def test_a_document_that_would_take_the_space_of_others_is_refused(postgres_url: str) -> None:
+    clock = Clock()
+    async with archive(postgres_url, clock, total=400) as shared, archive(postgres_url, clock, total=400) as other:
+        shared.put("ann", "resp_1", bytes(100))
+        shared.put("bob", "resp_2", bytes(100))
+        await shared.aclose()  # writes everything
+        await other.sweep()
+        assert not other.put("bob", "resp_2", bytes(300))
+        assert await other.get("bob", "resp_2") == bytes(100), "the earlier document"
+        assert other.put("bob", "resp_2", bytes(200))
+        await other.aclose()  # writes everything
+        await shared.sweep()
+        assert await shared.get("ann", "resp_1") == bytes(100)
+        assert await shared.get("bob", "resp_2") == bytes(200)
+
+
+async def test_expired_documents_are_removed_from_an_idle_database(
+    postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    clock = Clock()
+
+    async def is_empty() -> None:
+        async with asyncio.timeout(PATIENCE):
+            while postgres_server.query(postgres_url, "SELECT count(*) FROM archive") != "0":  # noqa: ASYNC110 - a server
+                await asyncio.sleep(0.01)
+
+    async with archive(postgres_url, clock, age=100) as shared:
+        shared.put("ann", "old", b"old")
+        await shared.aclose()  # writes everything
+        shared.start(interval=0.01)
+        assert await shared.get("ann", "old") == b"old"
+        clock.now += 101
+        await is_empty()
+        shared.put("ann", "old", b"old")
+        await shared.aclose()  # writes everything
+    tasks, storage = Tasks(), Storage(StoreSettings(url=postgres_url), {})
+    archives, _ = build_archives(ResponsesSettings(), storage, tasks)
+    storage.start()  # in a gateway, time is now
+    await is_empty()
+    await tasks.aclose()
+    await archives.aclose()
+    await storage.aclose()
 
 
 async def test_documents_wait_for_the_database(postgres_server: PostgresServer, postgres_url: str) -> None:

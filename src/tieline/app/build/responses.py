@@ -36,7 +36,9 @@ def build_archives(
 
     def archive(shelf: str, limits: ArchiveLimits) -> DocumentArchive:
         if is_kept and storage.is_shared:
-            return SharedArchive(storage.database.now(), shelf, tasks, time.time, limits)
+            shared = SharedArchive(storage.database.now(), shelf, tasks, time.time, limits)
+            storage.when_started(shared.start)
+            return shared
         return Archive(store.get, shelf, tasks, time.time, limits)
 
     archives = ResponseArchives(

@@ -27,8 +27,7 @@ REMOVE_LIMIT = 5.0
 RETRY = 1.0
 """Seconds between two attempts to write while the database cannot be reached."""
 SWEEP_INTERVAL = 60.0
-"""Minimum number of seconds between two searches for documents to remove, on each replica that stores documents."""
-REMOVED_AT_ONCE = 500
+"""Seconds between two searches for documents to remove, on each replica."""
 USED_ACCURACY = 3600.0
 """The time of the last use is updated only if it is older than this many seconds."""
 MAX_RECENT = 10_000
@@ -44,7 +43,24 @@ _USE = "UPDATE archive SET used = ? WHERE shelf = ? AND owner = ? AND id = ?"
 _REMOVE = "DELETE FROM archive WHERE shelf = ? AND owner = ? AND id = ?"
 _EXPIRE = "DELETE FROM archive WHERE shelf = ? AND created <= ?"
 _OWNERS = "SELECT owner, sum(size), count(*) FROM archive WHERE shelf = ? GROUP BY owner"
-_OLDEST = "SELECT id, size FROM archive WHERE shelf = ? AND owner = ? ORDER BY used, created LIMIT ?"
+# For each document, the inner query adds up what its owner has used since then. Documents are kept in the order of
+# these sums, so the first ones to go are the least recently used of the owner who has stored the most.
+_REMOVE_SURPLUS = """
+DELETE FROM archive WHERE (shelf, owner, id) IN (
+    SELECT shelf, owner, id FROM (
+        SELECT shelf, owner, id,
+            sum(size) OVER (ORDER BY owner_size, owner, owner_count) AS total_size,
+            row_number() OVER (ORDER BY owner_count, owner) AS total_count
+        FROM (
+            SELECT shelf, owner, id, size,
+                sum(size) OVER (PARTITION BY owner ORDER BY used DESC, created DESC, id) AS owner_size,
+                row_number() OVER (PARTITION BY owner ORDER BY used DESC, created DESC, id) AS owner_count
+            FROM archive WHERE shelf = ?
+        ) AS of_owner
+    ) AS of_all
+    WHERE total_size > ? OR total_count > ?
+)
+"""
 
 
 class _DocumentKey(NamedTuple):
@@ -77,7 +93,12 @@ class SharedArchive:
         self._recent: BoundedCache[_DocumentKey, bool] = BoundedCache(MAX_RECENT)
         """The documents that this replica has stored recently."""
         self._writer: asyncio.Task[None] | None = None
-        self._swept_at = 0.0
+        self._held: dict[str, int] = {}
+        """The size of each owner's documents at the last sweep."""
+
+    def start(self, interval: float = SWEEP_INTERVAL) -> None:
+        """Call `sweep` now and every `interval` seconds."""
+        self._tasks.start(self._sweep_regularly(interval), "old documents")
 
     async def get(self, owner: str, document_id: str) -> bytes | None:
         """Return a document. Raise GatewayError if the database cannot be reached."""
@@ -119,10 +140,14 @@ class SharedArchive:
         return len(rows) == len(wanted)
 
     def put(self, owner: str, document_id: str, data: bytes) -> bool:
-        """Store a document. Return False if it is too large."""
-        if len(data) > self._limits.each:
-            return False
+        """Store a document. Return False if it is too large.
+
+        As in `Archive.put`, this includes a document that leaves another owner less space than it takes itself, as far
+        as the last sweep shows. Otherwise the next sweep would remove it, and all older documents of its owner.
+        """
         key = _DocumentKey(owner, document_id)
+        if len(data) > self._limits.each or not self._has_room(owner, _size(key, data)):
+            return False
         self._recent.put(key, True)
         self._forget(key)
         self._unwritten[key] = _NewDocument(data, self._clock())
@@ -153,6 +178,17 @@ class SharedArchive:
         if not removal.done() or not removal.result():
             raise _unconfirmed()
         return True
+
+    async def sweep(self) -> None:
+        """Remove expired documents and, if a limit is exceeded, the least recently used of the owner with the most.
+
+        Raise DatabaseFailed.
+        """
+        await self._database.execute(_EXPIRE, (self._shelf, self._clock() - self._limits.age))
+        total, documents = self._limits.total, self._limits.documents
+        if await self._count() > documents or sum(self._held.values()) > total:
+            await self._database.execute(_REMOVE_SURPLUS, (self._shelf, total, documents))
+            await self._count()
 
     async def aclose(self) -> None:
         """Write the remaining changes, if the database can be reached."""
@@ -189,7 +225,6 @@ class SharedArchive:
         while self._removals or self._unwritten:
             try:
                 await self._write_first()
-                await self._sweep()
             except DatabaseUnavailable:
                 await asyncio.sleep(RETRY)
 
@@ -198,9 +233,9 @@ class SharedArchive:
             await self._remove_first()
             return
         key, document = next(iter(self._unwritten.items()))
-        size = len(document.data) + len(key.owner) + len(key.id)
+        at, data = document.at, document.data
         try:
-            await self._database.execute(_PUT, (self._shelf, *key, document.at, document.at, size, document.data))
+            await self._database.execute(_PUT, (self._shelf, *key, at, at, _size(key, data), data))
         except StatementFailed as error:
             log.warning("a document could not be stored: %s", error)
         if self._unwritten.get(key) is document:  # otherwise it was changed again in the meantime
@@ -224,40 +259,30 @@ class SharedArchive:
         except DatabaseFailed:
             log.debug("the time of a document's last use was not stored")
 
-    async def _sweep(self) -> None:
-        """Remove expired documents and, if a limit is exceeded, the least recently used of the owner with the most.
+    async def _sweep_regularly(self, interval: float) -> None:
+        while True:
+            try:
+                await self.sweep()
+            except DatabaseUnavailable:
+                pass  # the database logs the outage
+            except StatementFailed as error:
+                log.warning("old documents could not be removed: %s", error)
+            await asyncio.sleep(interval)
 
-        Do this at most every SWEEP_INTERVAL seconds.
-        """
-        now = self._clock()
-        if now - self._swept_at < SWEEP_INTERVAL:
-            return
-        self._swept_at = now
-        await self._database.execute(_EXPIRE, (self._shelf, now - self._limits.age))
-        owners = {owner: [size, count] for owner, size, count in await self._database.fetch(_OWNERS, (self._shelf,))}
-        for place, limit in ((0, self._limits.total), (1, self._limits.documents)):
-            while (excess := sum(held[place] for held in owners.values()) - limit) > 0:
-                owner = max(owners, key=lambda one: owners[one][place])
-                if not await self._remove_oldest(owner, owners[owner], place, excess):
-                    break
+    def _has_room(self, owner: str, size: int) -> bool:
+        others = sum(min(held, size) for other, held in self._held.items() if other != owner)
+        return size + others <= self._limits.total
 
-    async def _remove_oldest(self, owner: str, held: list[int], place: int, excess: int) -> bool:
-        """Remove documents of an owner, least recently used first, until `excess` bytes or documents are removed.
+    async def _count(self) -> int:
+        """Update the size of each owner's documents. Return the number of all documents."""
+        rows = await self._database.fetch(_OWNERS, (self._shelf,))
+        self._held = {owner: size for owner, size, _ in rows}
+        return sum(count for _, _, count in rows)
 
-        `held` contains the owner's bytes and documents, and `place` is the index of the one to reduce. Return False if
-        the owner has no documents.
-        """
-        rows = await self._database.fetch(_OLDEST, (self._shelf, owner, REMOVED_AT_ONCE))
-        removed: list[tuple[str, str, str]] = []
-        for document_id, size in rows:
-            if excess <= 0:
-                break
-            removed.append((self._shelf, owner, document_id))
-            held[0] -= size
-            held[1] -= 1
-            excess -= size if place == 0 else 1
-        await self._database.execute_many(_REMOVE, removed)
-        return bool(removed)
+
+def _size(key: _DocumentKey, data: bytes) -> int:
+    """Return the size of a document and its name. An archive of small documents may consist mostly of names."""
+    return len(data) + len(key.owner) + len(key.id)
 
 
 def _unavailable() -> GatewayError:
