@@ -249,6 +249,9 @@ class Store(Protocol):
     async def remove(self, shelf: str, key: str | None = None) -> None:
         """Remove the document with this key, or all documents of the shelf if `key` is None."""
 
+    def is_written(self, shelf: str, key: str | None = None) -> bool:
+        """Return whether all changes of the document, or of the shelf if `key` is None, have been written."""
+
     async def aclose(self) -> None:
         """Wait until all documents are written."""
 

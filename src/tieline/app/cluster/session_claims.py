@@ -1,13 +1,13 @@
 """Claims on page sessions, in a table that all replicas share.
 
-The claim of a dead replica is taken over by the next replica that needs the session. If a claim could not be released,
-for example because the database was not available, other replicas forward requests about the session to its holder.
+The claim of a dead replica is taken over by the next replica that needs the session. If a claim cannot be released,
+because the database is not available or has not stored the changes of the session yet, this is tried again. Meanwhile,
+other replicas forward requests about the session to its holder.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
 from tieline.app.database.engine import Database, DatabaseFailed
 from tieline.core.sessions.stored_session import SHELF
@@ -30,7 +30,7 @@ class DatabaseClaims:
     """The claims of the replica `replica` and of the others.
 
     `is_alive` returns whether another replica is alive. Every `interval` seconds, the claims of dead replicas are
-    searched for.
+    searched for, and the claims that could not be released are released again.
     """
 
     def __init__(
@@ -41,6 +41,10 @@ class DatabaseClaims:
         self._tasks = tasks
         self._is_alive = is_alive
         self._interval = interval
+        self._unreleased: set[str] = set()
+        """The sessions whose claims are not needed any more, but could not be released."""
+        self._releasing = asyncio.Lock()
+        self._is_stored: Callable[[str], bool] = lambda _: True
 
     @property
     def is_available(self) -> bool:
@@ -50,6 +54,9 @@ class DatabaseClaims:
         return self._is_alive(replica)
 
     async def claim(self, session_id: str) -> str | None:
+        if session_id in self._unreleased:
+            async with self._releasing:  # a release that has begun must not delete the new claim
+                self._unreleased.discard(session_id)
         try:
             for _ in range(ATTEMPTS):
                 if await self._database.execute(_CLAIM, (session_id, self.replica)):
@@ -72,8 +79,25 @@ class DatabaseClaims:
         return True
 
     async def release(self, session_id: str) -> None:
-        with suppress(DatabaseFailed):
+        if not await self._is_released(session_id):
+            self._unreleased.add(session_id)
+
+    async def _release_again(self) -> None:
+        """Release the claims that could not be released before."""
+        async with self._releasing:
+            for session_id in list(self._unreleased):
+                if await self._is_released(session_id):
+                    self._unreleased.discard(session_id)
+
+    async def _is_released(self, session_id: str) -> bool:
+        """Release a claim, if this is possible now, and return whether it was."""
+        if not self._is_stored(session_id):  # without the claim, another replica would read and change an old version
+            return False
+        try:
             await self._database.execute(_RELEASE, (session_id, self.replica))
+        except DatabaseFailed:
+            return False
+        return True
 
     async def is_claimed(self, session_id: str) -> bool:
         try:
@@ -81,7 +105,13 @@ class DatabaseClaims:
         except DatabaseFailed:
             return True
 
-    def listen(self, changed: Callable[[str], None], orphaned: Callable[[str], Awaitable[None]]) -> None:
+    def listen(
+        self,
+        changed: Callable[[str], None],
+        orphaned: Callable[[str], Awaitable[None]],
+        is_stored: Callable[[str], bool],
+    ) -> None:
+        self._is_stored = is_stored
         self._database.listen(SHELF, changed)  # the store announces each document
         self._tasks.start(self._watch_claims(orphaned), "claims of sessions")
 
@@ -89,6 +119,7 @@ class DatabaseClaims:
         before: set[tuple[str, str]] = set()
         while True:
             await asyncio.sleep(self._interval)
+            await self._release_again()
             try:
                 rows = await self._database.fetch(_LIST)
             except DatabaseFailed:

@@ -57,6 +57,9 @@ class MemoryStore:
         else:
             self._shelves.get(shelf, {}).pop(key, None)
 
+    def is_written(self, shelf: str, key: str | None = None) -> bool:  # noqa: ARG002 - nothing waits
+        return True
+
     async def aclose(self) -> None:
         """Do nothing: there is nothing to close."""
 
@@ -108,6 +111,9 @@ class DocumentStore:
 
     async def remove(self, shelf: str, key: str | None = None) -> None:
         await self._change(DocumentChange(shelf, key), None)
+
+    def is_written(self, shelf: str, key: str | None = None) -> bool:
+        return not self._unwritten.concerns(shelf, key)
 
     async def aclose(self) -> None:
         if self._stop_listening is not None:

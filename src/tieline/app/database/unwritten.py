@@ -73,6 +73,10 @@ class UnwrittenChanges:
             return True, self._changes[DocumentChange(shelf, key)]
         return DocumentChange(shelf, None) in self._changes, None
 
+    def concerns(self, shelf: str, key: str | None) -> bool:
+        """Return whether there are changes of a document, or of any document of the shelf if `key` is None."""
+        return any(one.shelf == shelf and (key is None or one.key in (None, key)) for one in self._changes)
+
     def _remove(self, change: DocumentChange) -> None:
         if change in self._changes:
             self._size -= _size(self._changes.pop(change))

@@ -43,16 +43,21 @@ class SessionClaims(Protocol):
         """
 
     async def release(self, session_id: str) -> None:
-        """Give up a claim of this replica. If the store cannot be reached, the claim remains."""
+        """Give up a claim of this replica. It remains until the store can be reached and contains all changes."""
 
     async def is_claimed(self, session_id: str) -> bool:
         """Return whether this replica has the claim. If the store cannot be reached, return True."""
 
-    def listen(self, changed: Callable[[str], None], orphaned: Callable[[str], Awaitable[None]]) -> None:
+    def listen(
+        self,
+        changed: Callable[[str], None],
+        orphaned: Callable[[str], Awaitable[None]],
+        is_stored: Callable[[str], bool],
+    ) -> None:
         """Await `orphaned` with the id of each session whose claim belongs to a dead replica.
 
         Call `changed` with the id of each session that a replica has stored. The id is empty if changes may have been
-        missed.
+        missed. `is_stored` returns whether the store contains all changes that this replica has made to a session.
         """
 
 
@@ -84,13 +89,20 @@ class HeldClaims:
 
         Raise SessionElsewhere if another replica has claimed it, and GatewayError if the store cannot be reached.
         """
-        async with self._locked(session_id) as held:
-            if not held.count:
-                other = await self._claims.claim(session_id)
-                if other is not None:
-                    raise SessionElsewhere(other)
-                await refresh()
-            held.count += 1
+        other: str | None = None
+        try:
+            async with self._locked(session_id) as held:
+                if not held.count:
+                    other = await self._claims.claim(session_id)
+                    if other is None:
+                        await refresh()
+                if other is None:
+                    held.count += 1
+        except BaseException:  # a claim that failed or was cancelled may still have been stored
+            await asyncio.shield(self._tasks.start(self._release_unheld(session_id), "claim of a session"))
+            raise
+        if other is not None:
+            raise SessionElsewhere(other)
 
     def hold_longer(self, session_id: str) -> None:
         """Hold a session once more. It must be held already."""
@@ -103,6 +115,11 @@ class HeldClaims:
     async def _let_go(self, session_id: str) -> None:
         async with self._locked(session_id) as held:
             held.count -= 1
+            if not held.count:
+                await self._claims.release(session_id)
+
+    async def _release_unheld(self, session_id: str) -> None:
+        async with self._locked(session_id) as held:
             if not held.count:
                 await self._claims.release(session_id)
 

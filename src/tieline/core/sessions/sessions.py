@@ -141,7 +141,7 @@ class PageSessions:
         self._stale: set[str] = set()
         """The sessions that other replicas have changed since they were read."""
         if claims is not None:
-            claims.listen(self._on_change_elsewhere, self._on_orphan)
+            claims.listen(self._on_change_elsewhere, self._on_orphan, self._is_stored)
         gateway.inbox.listen(self._on_answer)
 
     async def summaries(self, scope: Scope = EVERYTHING) -> list[Summary]:
@@ -547,6 +547,9 @@ class PageSessions:
             self._stale.add(session_id)
         else:
             self._is_loaded = False
+
+    def _is_stored(self, session_id: str) -> bool:
+        return self._store.is_written(SHELF, session_id) and self._store.is_written(turns_shelf(session_id))
 
     async def _on_orphan(self, session_id: str) -> None:
         """End the message that a dead replica was generating, so that open pages do not wait for it."""
