@@ -97,7 +97,7 @@ async def test_only_one_of_several_concurrent_messages_starts_an_answer(
             *(stand.client.post(path, json={"text": "Go"}, headers=headers) for path in paths)
         )
         assert sorted(response.status_code for response in responses) == [200] + 8 * [409]
-        assert sum(len(script.requests) for script in scripts.values()) == 1
+        await until(lambda: sum(len(script.requests) for script in scripts.values()) == 1)
         await person.post(stand.replicas[1], f"/api/sessions/{session}/stop")
         for replica in stand.replicas:
             assert await person.shown(replica, session) == ["Go", "Half"]
