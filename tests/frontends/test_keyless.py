@@ -153,9 +153,9 @@ def test_the_person_who_starts_it_hears_what_is_not_protected() -> None:
     assert Guard(keyless=Keyless(owner_of=owner_of)).warnings() == ()
     assert Guard(keys=["s3cret"], keyless=Keyless()).warnings() == ()
     [unknown] = Guard(keyless=Keyless()).warnings()
-    assert "every request except /healthz is refused" in unknown
+    assert "every request except /healthz and /readyz is refused" in unknown
     [published] = Guard(keyless=Keyless(owner_of=owner_of, is_published=True)).warnings()
-    assert "TIELINE_KEY" in published
+    assert "every request except /healthz and /readyz is refused. Set TIELINE_KEY" in published
 
 
 async def test_a_system_that_reveals_no_users_serves_no_request_without_a_key() -> None:

@@ -71,13 +71,13 @@ class Keyless:
         """Return warnings to print when the gateway starts."""
         if self._is_published:
             return (
-                "Warning: `hosts` under [server] is set and there is no key, so every request except /healthz is "
-                f"refused. Set {self._key_name}.",
+                "Warning: `hosts` under [server] is set and there is no key, so every request except /healthz and "
+                f"/readyz is refused. Set {self._key_name}.",
             )
         if self._owner_of is None and self._checks_users:
             return (
                 "Warning: this system cannot determine which user a connection comes from, and there is no key, so "
-                f"every request except /healthz is refused. Set {self._key_name}.",
+                f"every request except /healthz and /readyz is refused. Set {self._key_name}.",
             )
         return ()
 
