@@ -44,16 +44,20 @@ class UsageParts:
         """Read the stored keys and their usage. If this fails or takes too long, log a warning and continue."""
         if not self.must_load:
             return
+        warning = "the stored keys could not be read at start-up (%s); they are read again when one is used"
         try:
             async with asyncio.timeout(START_TIMEOUT):
                 if self.stored is not None:
                     await self.stored.refresh()
+                warning = "the usage so far could not be read at start-up (%s); it is read again soon"
                 if self.meter.is_active:
                     await self.ledger.sync()
-        except (GatewayError, TimeoutError):
-            log.warning("stored keys and usage could not be read at start-up; keys are read again when one is used")
+        except TimeoutError:
+            log.warning(warning, f"no answer within {START_TIMEOUT:g} seconds")
+        except GatewayError:  # its message is for clients
+            log.warning(warning, "the database cannot be used")
         except Exception as error:  # noqa: BLE001 - the gateway must start without its database
-            log.warning("the usage so far could not be read: %s", error)
+            log.warning(warning, error)
         if self.meter.is_active:
             self.ledger.start()
 
