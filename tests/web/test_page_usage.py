@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx2
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from tests.web.browser import IN_CHROMIUM, Server, Window, profile
 from tests.web.test_page_access import nameless
@@ -94,3 +94,21 @@ async def test_keys_are_created_shown_once_and_revoked_and_each_sees_its_own_usa
         async with httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
             response = await http.post("/v1/chat/completions", json=CHAT, headers={"x-api-key": key})
             assert response.status_code == 401
+
+
+async def test_notes_count_the_requests_without_a_price_and_those_that_are_estimated(
+    browser: Browser, tmp_path: Path
+) -> None:
+    sums = {"requests": 3, "input": 1, "output": 1, "cache_read": 0, "cache_write": 0, "cost": None}
+
+    async def answer(route: Route) -> None:
+        group = "day" if "by=day" in route.request.url else "key"
+        row = {group: "2027-01-01", **sums, "unpriced": 1, "estimated": 2}
+        await route.fulfill(json={"rows": [row]})
+
+    async with gateway(tmp_path) as server, unlocked(browser, server, OWN, "/") as window:
+        await window.page.route("**/api/usage?*", answer)
+        await window.open("/usage")
+        await expect(window.page.locator("tl-usage > .form-hint")).to_have_text(
+            "The cost of 1 request is unknown, because the model has no price. The tokens of 2 requests are estimates."
+        )

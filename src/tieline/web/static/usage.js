@@ -2,7 +2,7 @@
 
 import { get, accessHeaders } from "./api.js";
 import { h, setText } from "./dom.js";
-import { formatCount } from "./format.js";
+import { formatCount, plural } from "./format.js";
 import { attempt } from "./notices.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -113,8 +113,8 @@ class UsageView extends HTMLElement {
     const estimated = rows.reduce((sum, row) => sum + row.estimated, 0);
     const unpriced = rows.reduce((sum, row) => sum + row.unpriced, 0);
     const notes = [
-      unpriced && `The cost of ${unpriced} requests is unknown, because their models have no price.`,
-      estimated && `The tokens of ${estimated} requests are estimates.`,
+      unpriced && `The cost of ${plural(unpriced, "request")} is unknown, because the model has no price.`,
+      estimated && `The tokens of ${plural(estimated, "request")} are estimates.`,
     ];
     setText(this.#note, notes.filter(Boolean).join(" "));
   }
