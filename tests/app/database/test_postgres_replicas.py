@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import platform
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -148,18 +149,22 @@ async def test_a_grant_revoked_during_an_outage_stays_revoked(
 async def test_the_audit_log_is_copied(
     replicas: tuple[PageStand, PageStand], postgres_server: PostgresServer, postgres_url: str, tmp_path: Path
 ) -> None:
-    one, _ = replicas
-    assert one.app.tools is not None
-    await one.app.tools.remember(RULE)
-    call = ToolCall(id="1", name="write_file", arguments=json.dumps({"path": "notes.txt", "content": "x"}))
-    one.app.tools.report_decision(await one.app.tools.judge(call))
+    for stand in replicas:
+        assert stand.app.tools is not None
+        await stand.app.tools.remember(RULE)
+        call = ToolCall(id="1", name="write_file", arguments=json.dumps({"path": "notes.txt", "content": "x"}))
+        stand.app.tools.report_decision(await stand.app.tools.judge(call))
 
-    async def is_copied() -> bool:
-        return "notes.txt" in postgres_server.query(postgres_url, "SELECT record FROM audit")
+    async def are_copied() -> bool:
+        return postgres_server.query(postgres_url, "SELECT count(*) FROM audit") == "2"
 
-    await soon(is_copied)
-    (line,) = (tmp_path / "one/.local/state/tieline/audit.jsonl").read_text().splitlines()
-    assert postgres_server.query(postgres_url, "SELECT record FROM audit") == line
+    await soon(are_copied)
+    lines = [(tmp_path / name / ".local/state/tieline/audit.jsonl").read_text() for name in ("one", "two")]
+    records = postgres_server.query(postgres_url, "SELECT record FROM audit").splitlines()
+    assert sorted(records) == sorted(line.rstrip("\n") for line in lines)
+    one, two = postgres_server.query(postgres_url, "SELECT replica FROM audit").splitlines()
+    assert one != two, "replicas on one host are told apart"
+    assert {one.rpartition("/")[0], two.rpartition("/")[0]} == {platform.node()}
 
 
 async def test_old_and_surplus_records_are_removed(postgres_url: str) -> None:

@@ -174,10 +174,10 @@ def build(
     """
     tasks = Tasks()
     storage = Storage(config.store, env)
-    audit = open_audit_log(env, audit_copy(storage) if storage.is_shared else None)
+    ids = Ids()
+    audit = open_audit_log(env, audit_copy(storage, ids.tag) if storage.is_shared else None)
     proxies = Proxies.from_env(env)
     client = HttpClient(proxies=proxies)
-    ids = Ids()
 
     tools, tools_status = build_tools(config.tools, env, audit, storage) if config.tools.enabled else (None, None)
     agent_tools = tools_for_agents(config, env, audit, tools, storage)

@@ -32,10 +32,13 @@ DELETE FROM leg WHERE number <= (
 """
 
 
-def audit_copy(storage: Storage) -> Callable[[float, str], None]:
-    """Return a function that copies a record of the audit log, with its time, into the database."""
+def audit_copy(storage: Storage, tag: str) -> Callable[[float, str], None]:
+    """Return a function that copies a record of the audit log, with its time, into the database.
+
+    The record names this replica by its host and its tag, because a host may run several replicas.
+    """
     queue = storage.row_queue(_ADD_RECORD, "records of the audit log", MAX_WAITING)
-    replica = platform.node()
+    replica = f"{platform.node()}/{tag}"
     return lambda at, record: queue.add((secrets.token_hex(12), at, replica, record), 2 * len(record) + 100)
 
 
