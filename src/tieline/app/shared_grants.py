@@ -13,7 +13,7 @@ import msgspec
 from tieline.app.database.engine import Database, DatabaseFailed
 from tieline.model.rules import Rule
 from tieline.tasks import Tasks
-from tieline.tools.policy import Grants, check_rules
+from tieline.tools.policy import Grants, check_rules, warn_of_retired
 
 log = logging.getLogger("tieline")
 
@@ -82,8 +82,10 @@ class SharedGrants(Grants):
                 rows = await self._database.fetch(_READ, (self._shelf,))
             except DatabaseFailed:
                 return  # grants are read again when the database is connected again
+            found = tuple(rule for (data,) in rows if (rule := _parsed(data)) is not None)
             with self._lock:
-                self._rules = tuple(rule for (data,) in rows if (rule := _parsed(data)) is not None)
+                before, self._rules = self._rules, found
+            warn_of_retired(rule for rule in found if rule not in before)
 
     def _on_message(self, payload: str) -> None:
         if payload in ("", self._shelf):

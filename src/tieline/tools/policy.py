@@ -14,6 +14,7 @@ rule guards against mistakes, not against malice: a command can be written to av
 command is to have no rule that allows it.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -29,6 +30,8 @@ from tieline.tools.errors import ToolFailed
 from tieline.tools.globs import Glob, escaped, is_exact
 from tieline.tools.protected import controlled_program
 from tieline.tools.read_only import is_read_only, read_only_prefix
+
+log = logging.getLogger("tieline.tools")
 
 _PATHS = {
     "read_file": "path",
@@ -218,6 +221,18 @@ def retirement_reason(rule: Rule) -> str:
     if rule.command is not None:
         return "" if _is_bound(rule) and _may_repeat(rule.command, folder) else "it concerns a protected file"
     return "the file is protected" if rule.tool not in PATH_READERS and controlled_program(folder) is not None else ""
+
+
+def warn_of_retired(grants: Iterable[Rule]) -> None:
+    """Log the saved grants that no longer apply, because the user will be asked again."""
+    for rule in grants:
+        if reason := retirement_reason(rule):
+            log.warning(
+                "a saved permission is no longer honoured, so you will be asked again: %s (%s). "
+                "`tieline inbox rules` lists it.",
+                rule,
+                reason,
+            )
 
 
 def rule_matches(rule: Rule, subject: Subject) -> bool:

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.app.database.contract import PATIENCE
@@ -124,6 +125,23 @@ async def test_grants_are_shared_and_revoked_everywhere(postgres_url: str) -> No
     await until(lambda: one.rules() == two.rules() == (OTHER,))
     for database in databases:
         await database.aclose()
+
+
+async def test_a_shared_grant_that_no_longer_applies_is_logged_once(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = PostgresDatabase(postgres_url, limits=QUICK)
+    old = Rule(decision="allow", tool="run_terminal", command="npm")
+    for number, rule in enumerate((old, RULE)):
+        add = "INSERT INTO document (shelf, key, data) VALUES (?, ?, ?)"
+        await database.execute(add, ("grants//work", str(number), msgspec.json.encode(rule)))
+    grants = SharedGrants(database, "/work")
+    with caplog.at_level("WARNING", logger="tieline.tools"):
+        await grants.refresh()
+        await grants.refresh()
+    (warning,) = [message for message in caplog.messages if "no longer honoured" in message]
+    assert "its program can run or write anything with the right options" in warning
+    await database.aclose()
 
 
 async def test_a_grant_revoked_during_an_outage_stays_revoked(

@@ -1,6 +1,5 @@
 """Builds the gateway's own tools, their workspace and policy, and the environment for the commands that they run."""
 
-import logging
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,12 +15,10 @@ from tieline.model.rules import Rule
 from tieline.tools.errors import ToolFailed
 from tieline.tools.globs import escaped
 from tieline.tools.guarded_tools import GuardedTools
-from tieline.tools.policy import Grants, Policy, retirement_reason
+from tieline.tools.policy import Grants, Policy, warn_of_retired
 from tieline.tools.search import find_ripgrep
 from tieline.tools.toolbox import WorkspaceToolbox
 from tieline.tools.workspace import CAN_CONFINE, Workspace
-
-log = logging.getLogger("tieline.tools")
 
 _RECIPIENTS = "; for the page and clients with `tools = true`"
 
@@ -68,14 +65,7 @@ def _grants(root: str, env: Mapping[str, str], storage: Storage) -> Grants:
         storage.on_close(shared.aclose)
         return shared
     grants = SavedGrants(user_folder(env), root)
-    for rule in grants.load():
-        if reason := retirement_reason(rule):
-            log.warning(
-                "a saved permission is no longer honoured, so you will be asked again: %s (%s). "
-                "`tieline inbox rules` lists it.",
-                rule,
-                reason,
-            )
+    warn_of_retired(grants.load())
     return grants
 
 
