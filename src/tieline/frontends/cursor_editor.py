@@ -71,8 +71,8 @@ def _conversation(request: Request) -> str | None:
 def adapted(request: Request) -> Request:
     """Return the editor's request with its conversation id as cache key and session.
 
-    Remove the field `reasoning` from a Chat Completions request. It belongs to the Responses API, and the reasoning
-    effort that it contains is also set in a field of Chat Completions.
+    If a Chat Completions request has a reasoning effort, leave out its field `reasoning`, which belongs to the
+    Responses API. The effort is then sent as `reasoning_effort`.
     """
     conversation = _conversation(request)
     if conversation is not None:

@@ -44,8 +44,8 @@ class Keyless:
 
     `key_name` is the environment variable for the key. `is_published` says whether host names are configured, which
     means that other machines may reach the gateway. `users` are the accepted uids. `owner_of` looks up the uid behind a
-    connection; if it is None, this system cannot do that, and all requests are refused. `checks_users` is false only
-    for an application that has no listener of its own.
+    connection; it is None on systems where that is impossible, and then all requests are refused. If `checks_users` is
+    false, the user is not checked; this is only for an application that has no listener of its own.
     """
 
     def __init__(

@@ -123,7 +123,7 @@ LEFT_OUT = "left_out"
 def left_out(what: str, why: str) -> Note:
     """Return a note about content that could not be translated.
 
-    `what` names it in a word or two, `why` is the reason.
+    `what` names the content in a word or two; `why` is the reason.
     """
     return Note(kind=LEFT_OUT, message=f"{what}: {why}", what=what)
 

@@ -325,8 +325,8 @@ class PageApi:
     ) -> None:
         """Respond with the result of `serve` for the session that the path names, on the replica that has the session.
 
-        If `serve` uses the session's model, only some replicas may be able to. Raise GatewayError if the client may
-        not see the session.
+        If `uses_model` is true, `serve` needs the session's model, which may be available only on another replica; the
+        request is then forwarded there. Raise GatewayError if the client may not see the session.
         """
         session = rest_of_path(exchange, "/api/sessions/").partition("/")[0]
         summary = await self._sessions.summary(session, exchange.visible)

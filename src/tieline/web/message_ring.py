@@ -75,7 +75,10 @@ class MessageRing:
         """The number of the last message that has been dropped."""
 
     def put(self, message: Any, place: Place | None = None) -> None:
-        """Add a message about something at a place, or for all readers. Drop the oldest ones if there are too many."""
+        """Add a message for readers whose scope covers `place`, or for all readers if it is None.
+
+        Drop the oldest messages if the ring is full.
+        """
         number = self._next()
         self._add(_RingFrame(self.number, number is not None, frame(number, message), place))
 

@@ -82,7 +82,10 @@ def build_usage(
     named: Sequence[NamedKey],
     upstreams: Collection[str],
 ) -> UsageParts:
-    """Build the objects that measure and limit usage. Without keys, usage is measured only if it is to be recorded."""
+    """Build the objects that measure and limit usage.
+
+    If there are no named or stored keys, usage is measured only if `usage.enabled` is set.
+    """
     accounts = Accounts(time.monotonic, time.time)
     folder = state_folder(env)
     ledger = UsageLedger(

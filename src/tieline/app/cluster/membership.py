@@ -182,7 +182,7 @@ class Membership:
                 replica.changed_at = now  # no replica could send a heartbeat
         known, self._others = self._others, {}
         for tag, url, beat, draining, agents in rows:
-            if tag != self.tag and (origin := _origin(url)) is not None:
+            if tag != self.tag and (origin := _origin(tag, url)) is not None:
                 self._others[tag] = _updated(
                     known.get(tag), Replica(tag, origin, beat, now, bool(draining), bool(agents))
                 )
@@ -211,9 +211,9 @@ def _updated(known: Replica | None, found: Replica) -> Replica:
     return found
 
 
-def _origin(url: str) -> Origin | None:
+def _origin(tag: str, url: str) -> Origin | None:
     try:
         return Origin.parse(url)[0]
     except ValueError:
-        log.warning("ignoring a replica: its address is not a valid URL")
+        log.warning("ignoring replica %s: its address is not a valid URL", tag)
         return None

@@ -232,5 +232,5 @@ def _decoded(data: bytes) -> PendingItem | None:
     try:
         return msgspec.json.decode(data, type=PendingItem)
     except msgspec.DecodeError as error:
-        log.warning("ignoring an inbox item of another replica, which cannot be decoded: %s", error)
+        log.warning("could not decode an inbox item from another replica; ignoring it: %s", error)
         return None

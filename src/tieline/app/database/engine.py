@@ -25,7 +25,10 @@ class StatementFailed(DatabaseFailed):
 
 
 class Database(Protocol):
-    """A database. Every call is bounded in time. Cancelling a caller does not interrupt an operation that has begun."""
+    """A database. Every operation is bounded in time, and raises DatabaseFailed if it fails.
+
+    Cancelling a caller does not interrupt an operation that has begun.
+    """
 
     @property
     def title(self) -> str:
@@ -40,19 +43,19 @@ class Database(Protocol):
         """Whether the last operation, or the last attempt to connect, succeeded. True before the first one."""
 
     async def fetch(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a query, or of a statement with RETURNING. Raise DatabaseFailed."""
+        """Return the rows of a query, or of a statement with RETURNING."""
 
     async def execute(self, statement: str, parameters: Sequence[Any] = ()) -> int:
-        """Execute a statement and return the number of affected rows. Raise DatabaseFailed."""
+        """Execute a statement and return the number of affected rows."""
 
     async def run(self, statements: Sequence[Statement]) -> None:
-        """Execute statements in one transaction: all of them or none. Raise DatabaseFailed."""
+        """Execute statements in one transaction: all of them or none."""
 
     async def execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Execute a statement once for each row of parameters, in one transaction. Raise DatabaseFailed."""
+        """Execute a statement once for each row of parameters, in one transaction."""
 
     async def notify(self, channel: str, payload: str = "") -> None:
-        """Send a message to all listeners of a channel, including those of this process. Raise DatabaseFailed.
+        """Send a message to all listeners of a channel, including those of this process.
 
         On SQLite, this does nothing. A channel name has no spaces, and a payload has at most 7,000 bytes.
         """
@@ -65,7 +68,7 @@ class Database(Protocol):
         """
 
     async def versions(self) -> frozenset[int]:
-        """Return the numbers of the migrations that have been applied. Raise DatabaseFailed."""
+        """Return the numbers of the migrations that have been applied."""
 
     async def aclose(self) -> None:
         """Finish the operations that have begun, and close the database. It can be used again afterwards."""

@@ -30,7 +30,10 @@ ADD_VERSION = "INSERT INTO schema_version (number) VALUES (?)"
 
 
 class Migration(NamedTuple):
-    """A change of the schema. Types are written as {number} (a primary key), {text}, {integer}, {real} and {bytes}."""
+    """A change to the schema. Types are placeholders, which each engine replaces.
+
+    They are {number} (a primary key), {text}, {integer}, {real} and {bytes}.
+    """
 
     number: int
     statements: tuple[str, ...]

@@ -182,7 +182,7 @@ class SharedArchive:
     async def sweep(self) -> None:
         """Remove expired documents and, if a limit is exceeded, the least recently used of the owner with the most.
 
-        Raise DatabaseFailed.
+        Raise DatabaseFailed if that fails.
         """
         await self._database.execute(_EXPIRE, (self._shelf, self._clock() - self._limits.age))
         total, documents = self._limits.total, self._limits.documents
@@ -256,8 +256,8 @@ class SharedArchive:
     async def _use(self, key: _DocumentKey, now: float) -> None:
         try:
             await self._database.execute(_USE, (now, self._shelf, *key))
-        except DatabaseFailed:
-            log.debug("the time of a document's last use was not stored")
+        except DatabaseFailed as error:
+            log.debug("could not store when a document was last used: %s", error)
 
     async def _sweep_regularly(self, interval: float) -> None:
         while True:

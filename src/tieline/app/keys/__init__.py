@@ -1,1 +1,1 @@
-"""Keys of clients: the rules of a key, the table of stored keys, and the keys that the gateway holds in memory."""
+"""Client keys: their rules, the table that stores them, and the copy that the gateway holds in memory."""

@@ -117,7 +117,10 @@ class StoredKeys:
     # ── Reading ──────────────────────────────────────────────────────────────────────────────────
 
     async def _read(self) -> None:
-        """Read the keys if they have changed, and start watching them for changes. Raise DatabaseFailed."""
+        """Read the keys if they have changed, and start watching them for changes.
+
+        Raise DatabaseFailed if that fails.
+        """
         database = self._get_database()
         table = KeyTable(database, self._now)
         began = self._clock()

@@ -32,9 +32,10 @@ HOUR = 3600
 
 
 class UsageLedger:
-    """Records usage. `now` returns the Unix time. `folder` is that of the spool.
+    """Records usage. `now` returns the Unix time. `folder` contains the spool; if it is None, the spool is temporary.
 
-    `write` may be called before the database can be reached. Everything else happens in one background task.
+    `write` may be called before the database can be reached. A background task inserts the entries. `sync`, `flush` and
+    `import_leftovers` raise DatabaseFailed if the database cannot be used.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class UsageLedger:
         self._wake.set()
 
     async def sync(self) -> None:
-        """Tell the accounts what the database knows. Raise DatabaseFailed."""
+        """Tell the accounts what the database knows."""
         self._must_sync = False
         accounts, through = self._accounts.all(), self._inserted
         if accounts:
@@ -94,7 +95,7 @@ class UsageLedger:
                 account.synced(totals[account.name], through)
 
     async def flush(self) -> None:
-        """Insert what is in the spool. Raise DatabaseFailed."""
+        """Insert what is in the spool."""
         async with self._flushing:
             segment = self.spool.take()
             if segment is None:
@@ -106,7 +107,7 @@ class UsageLedger:
             await self._touch(segment.sums)
 
     async def import_leftovers(self) -> None:
-        """Insert what processes that have ended left in their spools. Raise DatabaseFailed."""
+        """Insert what processes that have ended left in their spools."""
         if self.spool.folder is None:
             return
         for file in leftovers(self.spool.folder):
@@ -189,7 +190,7 @@ class UsageLedger:
         await asyncio.sleep(seconds)
 
     async def _insert(self, segment: Segment) -> None:
-        """Insert a segment. If that can never succeed, keep its entries in another file. Raise DatabaseFailed."""
+        """Insert a segment. If that can never succeed, keep its entries in another file."""
         head, sums, now = segment.head, segment.sums, self._now()
         if head is None:
             return
@@ -214,7 +215,7 @@ class UsageLedger:
             self._used.update(dict.fromkeys(used, hour))
 
     def _wake_up(self) -> None:
-        """Insert a segment that has just begun, after an interval."""
+        """Wake the background task, which inserts the new segment after an interval."""
         self.start()
         self._wake.set()
 

@@ -40,7 +40,7 @@ def groups_of(names: Sequence[str]) -> tuple[Group, ...]:
 
 
 def day_in(text: str, name: str) -> str:
-    """Return a day as `2026-01-31`. Raise BadRequest if it is not one."""
+    """Return the day in `text`, in the form `2026-01-31`. Raise BadRequest for the field `name` if it is not a day."""
     try:
         return datetime.date.fromisoformat(text).isoformat()
     except ValueError:

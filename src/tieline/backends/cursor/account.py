@@ -142,7 +142,7 @@ class Account:
     async def _take_stored(self) -> Failed | None:
         """Replace the current tokens with newer ones from the store, or drop them if the store is empty after a logout.
 
-        If the store cannot be read, keep the current tokens. If there are no current tokens, return the failure.
+        If the store cannot be read, keep the current tokens, or return the failure if there are none.
         """
         if self._store is None:
             return None

@@ -439,7 +439,7 @@ class LiveRun:
     def _machine(self, before: CursorRun | None, conversation: CursorConversation, *, resumed: bool) -> CursorRun:
         """Return the state machine of the next attempt. If the leg has already started, the machine continues it.
 
-        If `resumed` is true, it continues from the checkpoint of the previous machine, `before`, if there is one.
+        If `resumed` is true and `before`, the previous machine, has a checkpoint, the new machine continues from it.
         """
         service, opening = self._service, self._opening(conversation)
         blobs = self._last_turn.blobs if self._last_turn is not None else Blobs(opening.blobs)

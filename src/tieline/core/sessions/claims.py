@@ -105,7 +105,7 @@ class HeldClaims:
             raise SessionElsewhere(other)
 
     def hold_longer(self, session_id: str) -> None:
-        """Hold a session once more. It must be held already."""
+        """Add another hold to a session that is already held. It needs a `let_go` of its own."""
         self._held[session_id].count += 1
 
     async def let_go(self, session_id: str) -> None:

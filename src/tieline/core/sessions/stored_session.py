@@ -42,7 +42,7 @@ def decoded(documents: Iterable[bytes], kind: type[T]) -> list[T]:
         try:
             found.append(msgspec.json.decode(document, type=kind))
         except (msgspec.DecodeError, UnicodeError) as error:
-            log.warning("could not read a stored %s; skipped it: %s", kind.__name__, error)
+            log.warning("skipping a stored %s that cannot be read: %s", kind.__name__, error)
     return found
 
 

@@ -150,7 +150,10 @@ class Account:
     def settle(
         self, reserved_tokens: int, reserved_cost: int, tokens: int, cost: int, segment: int, now: float
     ) -> None:
-        """Replace a reserved estimate by what a request used. `segment` is the part of the spool with its entry."""
+        """Replace a reserved estimate with what the request used.
+
+        `segment` is the number of the spool segment that contains the entry of the request.
+        """
         self._reserved_tokens -= reserved_tokens
         self._reserved_cost -= reserved_cost
         if self._tokens is not None:

@@ -1,4 +1,4 @@
-"""The limits of a key, and the periods for which they apply. All days and months are those of UTC."""
+"""The limits of a key, and the periods for which they apply. Days and months are in UTC."""
 
 import math
 from datetime import UTC, date, datetime, timedelta

@@ -88,7 +88,7 @@ class Meter:
 
 
 class Charge:
-    """What one request uses. It is settled once: later calls do nothing."""
+    """What one request uses: an estimate until `settle` is called. Only the first call of `settle` has an effect."""
 
     __slots__ = ("_account", "_cost", "_labels", "_meter", "_owner", "_tokens", "is_settled")
 

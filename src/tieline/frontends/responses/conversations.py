@@ -168,8 +168,8 @@ class Conversations:
         """Release a conversation, and append the input and output items of the response that it was reserved for.
 
         `checkpoint` is the upstream's state after the response. It is discarded if the conversation has been changed
-        since it was reserved, because the upstream does not know the change. If the conversation would be too large
-        with these items, they are left out, and it can no longer be continued.
+        since it was reserved, because the upstream does not know about the change. If the conversation would be too
+        large with these items, they are left out, and it can no longer be continued.
         """
         if self._claims.get((claim.owner, claim.id)) is not claim:
             return

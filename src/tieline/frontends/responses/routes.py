@@ -1,4 +1,4 @@
-"""Create the objects that serve the Responses API, and its routes."""
+"""The routes of the Responses API, and the objects that serve them."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -178,7 +178,7 @@ class Warden:
             self.handle(read(self.lifeline))
 
     def handle(self, requests: bytes) -> None:
-        """Process bytes from the lifeline. An empty string means that the lifeline is closed."""
+        """Process bytes from the lifeline. Empty bytes mean that the lifeline is closed."""
         self.is_released = not requests
         if b"K" in requests:
             self.is_kill_requested = True

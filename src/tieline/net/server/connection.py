@@ -119,8 +119,8 @@ class ClientConnection(asyncio.Protocol):
     def half_close(self) -> None:
         """Close the sending side and wait for the client to close its side.
 
-        Closing both sides while the client still sends would reset the connection, and the client could lose the last
-        response.
+        Closing both sides while the client is still sending would reset the connection, and the client could lose the
+        last response.
         """
         self.resume_reading()
         if self.transport.can_write_eof():

@@ -56,9 +56,10 @@ def write(message: Message) -> list[bytes]:
 
 
 def transcript(text: str) -> list[Message] | None:
-    """Parse a conversation that a client has written as a single text. Return None if the text is not a conversation.
+    """Parse a conversation that a client has flattened into one string. Return None if it is not a conversation.
 
-    Two forms are known: lines `User: …` and `Assistant: …` with calls and results in brackets, or messages in tags.
+    Two forms are recognised: lines `User: …` and `Assistant: …` with calls and results in brackets, and messages in
+    tags.
     """
     if len(text) > TRANSCRIPT_LIMIT:
         return None

@@ -148,7 +148,7 @@ class ItemsBuilder:
                 return [self._part(part) for part in content]
 
     def _call_of(self, call_id: str) -> ToolCall | None:
-        """Return the call with this id. It is needed because the type of an output depends on the type of its call."""
+        """Return the call with this id, or None. The type of an output item depends on the type of its call."""
         if self._calls is None:
             parts = (part for message in self._request.messages for part in message.parts)
             self._calls = {part.id: part for part in parts if isinstance(part, ToolCall)}
