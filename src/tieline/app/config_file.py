@@ -62,7 +62,7 @@ Keyed = TypeVar("Keyed", ServerSettings, UpstreamSettings, CursorSettings, KeySe
 
 
 class ConfigFile(NamedTuple):
-    """A configuration file and its content. The file is read once, so the content cannot change after the check."""
+    """A configuration file and its content. The file is read once, so it cannot change after the trust check."""
 
     path: Path
     data: bytes

@@ -334,7 +334,7 @@ class _OpenResponse(msgspec.Struct, eq=False):
             await self.write(writer.keep_alive())
 
     async def finish_cancelled(self, protocol: ClientProtocol) -> None:
-        """Complete a cancelled response. Unless the client has disconnected, tell it that the gateway is stopping."""
+        """Unless the client has left, say that the gateway is stopping, or have a forwarding replica go elsewhere."""
         if self._task is not None:
             self._task.uncancel()
         if self._has_left:

@@ -203,7 +203,7 @@ class DatabaseStreamLog:
             try:
                 await self._read()
             except DatabaseFailed as error:
-                log.debug("stream messages of other replicas cannot be read: %s", error)
+                log.debug("stream messages cannot be read from the database: %s", error)
                 await asyncio.sleep(self._interval)  # the database reports the outage
                 continue
             with suppress(TimeoutError):

@@ -131,11 +131,8 @@ class UsageLedger:
                 await self.flush()
                 await self.flush()  # what was written during the first one
         except (DatabaseFailed, OSError) as error:  # also a timeout
-            log.warning(
-                "%d bytes of usage remain in the spool and will be imported at the next start: %s",
-                self.spool.size,
-                error,
-            )
+            reason = str(error) or f"no answer within {CLOSING:g} seconds"
+            log.warning("usage could not be stored (%s); %d bytes remain in the spool", reason, self.spool.size)
         self.spool.close()
 
     def metric_lines(self) -> Iterator[str]:

@@ -225,7 +225,7 @@ def _runs(messages: Sequence[Message]) -> Iterator[tuple[str, Sequence[Part]]]:
 
 
 def _part_digest(part: Part) -> bytes | None:
-    """Return the digest of one of the user's parts, or None if parts of this kind are not compared."""
+    """Return the digest of one of the user's parts, or None if the part is not compared."""
     match part:
         case Text():
             text = squeeze(_without_reminders(part.text))

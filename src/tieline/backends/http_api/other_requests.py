@@ -56,7 +56,7 @@ async def list_models(upstream: Upstream, path: str) -> list[ModelInfo]:
 
 
 class UpstreamAnswer:
-    """An answer that is passed to the client without being parsed."""
+    """An answer that is passed on unchanged. Only its usage is parsed."""
 
     __slots__ = ("_end", "_name", "_response", "content_type", "headers")
 

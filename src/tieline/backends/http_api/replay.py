@@ -270,8 +270,8 @@ class ReplayLeg:
     async def _beginning(self, response: HttpResponse, built: BuiltRequest) -> list[Event]:
         """Return the first events of an answer, or all of them if it is not streamed.
 
-        Whether the answer is streamed is decided by its content, not by the request: some upstreams cannot stream, some
-        always do, and some send no content type or a wrong one.
+        The content type of the answer decides whether it is streamed, not the request: some upstreams cannot stream,
+        and some always do. If the type is missing or unknown, the first byte decides.
         """
         upstream, model = self._upstream, self._request.model
         keep_source = self._request.protocol == upstream.codec.protocol

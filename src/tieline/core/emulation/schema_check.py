@@ -1,4 +1,4 @@
-"""Validate a JSON value against a schema. Only the keywords that structured output uses are supported."""
+"""Validate a JSON value against a schema. Only the most common keywords are supported."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -54,7 +54,7 @@ _MARKABLE = frozenset({TextBlock, ImageBlock, DocumentBlock, ToolUseBlock, ToolR
 
 
 class BlockWriter(Struct):
-    """Builds the blocks of a turn. Adds a note to `notes` about everything that it changes or leaves out."""
+    """Builds the blocks of a message or of the system prompt. `notes` says which content was lost or replaced."""
 
     names: ToolNames
     extensions: bool

@@ -118,7 +118,7 @@ def text_part(block: TextBlock) -> Text:
 
 
 def meta_of(cache_control: Any, own: Mapping[str, Any]) -> Meta:
-    """Return the `meta` of a part: the cache mark, which all codecs use, and members specific to this protocol."""
+    """Return the `meta` of a part or tool: the cache mark, under a shared key, and members of this protocol only."""
     if not own:
         return {"cache_control": cache_control} if cache_control else NO_META
     return {"cache_control": cache_control, PROTOCOL: own} if cache_control else {PROTOCOL: own}

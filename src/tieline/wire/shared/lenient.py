@@ -123,7 +123,7 @@ class LenientConverter:
         return fitted
 
     def _any(self, value: Any, name: str) -> Any:
-        """Return a JSON value of any type, with lone surrogates in its strings replaced."""
+        """Return a JSON value of any type, with lone surrogates replaced, except in fragments."""
         match value:
             case str():
                 return value if name in self._fragments else well_formed(value)

@@ -217,7 +217,7 @@ def _blocks(hits: Sequence[SearchHit]) -> int:
 
 
 def _files(found: SearchOutput, search: Search) -> kinds.GrepUnionResult:
-    names = [_name(file, search) for file in found.files or found.hits or found.counts]
+    names = [_name(file, search) for file in found.files or found.hits]
     files = kinds.GrepFilesResult(files=names, total_files=len(names), client_truncated=found.is_cut)
     return kinds.GrepUnionResult(files=files)
 
