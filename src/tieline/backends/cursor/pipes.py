@@ -190,7 +190,7 @@ class Http1Pipe:
 
 
 def _close_unread(opening: "asyncio.Task[HttpResponse]") -> None:
-    """Close a stream that was opened after the caller of `begin` gave up."""
+    """Close the stream if it was opened although `begin` failed or was cancelled."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
 

@@ -73,7 +73,7 @@ def bare(token: str) -> str:
 
 
 def owner_of(token: str, key: str = "") -> str:
-    """Return a string that identifies the account to which a token belongs, and the client's key with this name."""
+    """Return a string that identifies the account to which a token belongs and, unless empty, the key named `key`."""
     account = read_claims(token).subject or token
     return f"{account}\0{key}" if key else account
 

@@ -153,7 +153,7 @@ def _instructions(text: str) -> Message:
 
 
 def _reasoning(raw: Raw) -> Reasoning:
-    """Parse the field `reasoning`. Its JSON is kept in `meta` if it contains more than a known effort."""
+    """Parse the field `reasoning`. Its JSON is kept in `meta` if it contains anything other than a known effort."""
     if not raw or raw == _NULL:
         return _NO_REASONING
     effort: Any = parse(_REASONING, raw, "reasoning").effort

@@ -128,7 +128,7 @@ def _text_of(part: File) -> str | None:
 
 
 def _decoded(data: str | None) -> bytes | None:
-    """Decode base64. Return None if it is invalid, because no parser has checked it, and it must not end the run."""
+    """Decode base64. Return None if it is invalid, so that a damaged image or file does not end the run."""
     if data is None:
         return None
     try:

@@ -97,7 +97,10 @@ class PendingQueries:
         return plan_as_text(self.shown_plan or InteractionQuery())
 
     def reply_to_plan(self, text: str) -> QueryReply | None:
-        """Convert `text`, the user's message, into the reply to `shown_plan` or `due_plan`; None if both are None."""
+        """Return the user's message `text` as the reply to `shown_plan` or `due_plan`, and clear both.
+
+        Return None if both are None.
+        """
         query, self.shown_plan = self.shown_plan or self.due_plan, None
         self.due_plan = None
         return reply_with_text(query, text) if query is not None else None
