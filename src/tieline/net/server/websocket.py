@@ -8,7 +8,7 @@ when the first WebSocket is opened (ADR 19).
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from struct import Struct
 
 from websockets.frames import BINARY, CLOSE, CONT, TEXT, CloseCode, Frame
@@ -142,7 +142,7 @@ class WebSocket:
         if connection.is_write_paused:
             return self._send_later(texts)
         if texts and self.is_open:
-            connection.transport.write(b"".join(_frames(texts)))
+            connection.transport.write(_frames(texts))
             self._message_at = self._loop.time()
         return connection.done
 
@@ -349,17 +349,19 @@ class WebSocket:
                 self._connection.close()  # the client sends nothing more, so this causes no reset
 
 
-def _frames(texts: Sequence[bytes]) -> Iterator[bytes]:
-    """Yield the frames of text messages: for each message a header, and its text."""
+def _frames(texts: Sequence[bytes]) -> bytes:
+    """Return the frames of text messages. The frame of a message is a header, followed by its text."""
+    parts: list[bytes] = []
     for text in texts:
         size = len(text)
         if size <= _MAX_SHORT:
-            yield _SHORT_HEADER(_FINAL_TEXT, size)
+            header = _SHORT_HEADER(_FINAL_TEXT, size)
         elif size <= _MAX_MEDIUM:
-            yield _MEDIUM_HEADER(_FINAL_TEXT, _MAX_SHORT + 1, size)
+            header = _MEDIUM_HEADER(_FINAL_TEXT, _MAX_SHORT + 1, size)
         else:
-            yield _LONG_HEADER(_FINAL_TEXT, _MAX_SHORT + 2, size)
-        yield text
+            header = _LONG_HEADER(_FINAL_TEXT, _MAX_SHORT + 2, size)
+        parts += (header, text)
+    return b"".join(parts)
 
 
 def _cut(reason: str) -> str:

@@ -116,13 +116,14 @@ class ItemsParser:
     def _end_row(self) -> None:
         """Merge the items in `_row` into one message, and clear `_row`."""
         row, self._row = self._row, []
-        parts = tuple(part for parsed in row for part in parsed.parts)
-        texts = [parsed.source for parsed in row if parsed.source is not None]
-        source = b",".join(texts) if len(texts) == len(row) else None
-        message = row[0].message if len(row) == 1 else None
-        if row[0].side == "assistant":
+        side, parts, source, message = row[0].side, row[0].parts, row[0].source, row[0].message
+        if len(row) > 1:
+            parts, message = tuple(part for parsed in row for part in parsed.parts), None
+            texts = [parsed.source for parsed in row if parsed.source is not None]
+            source = b",".join(texts) if len(texts) == len(row) else None
+        if side == "assistant":
             self._calls, self._results = parts, []
-        elif row[0].side == "result":
+        elif side == "result":
             results = [part for part in parts if isinstance(part, ToolResult)]
             self._results += results
             if not all(result.call_id for result in results):
@@ -130,7 +131,7 @@ class ItemsParser:
                 results, self._calls = match_results(results, tools, self._calls, self._results)
                 self._results, source, message = [], None, None
             parts = tuple(results)
-        role: Role = "assistant" if row[0].side == "assistant" else "user"
+        role: Role = "assistant" if side == "assistant" else "user"
         self.messages.append(message or grouped(self._cache, PROTOCOL, role, parts))
         self.sources.append(source)
 
