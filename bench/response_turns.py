@@ -19,6 +19,8 @@ from scenarios import Bench, Row, Server
 
 TURNS = 100
 TIMEOUT_S = 10.0
+CODE = "    total += len(part.text) + OVERHEAD  # an estimate is enough here\n" * 10
+"""A part of every message, which thus has 780 bytes, as in the other conversations."""
 
 Answer = Callable[[list[Any], str | None], dict[str, Any]]
 """Sends a request with these items, which continues the response with this id; returns the complete response."""
@@ -99,5 +101,6 @@ def _measure(row: Row, server: Server, transport: Callable[[Target], AbstractCon
 def _converse(answer: Answer) -> None:
     previous = None
     for number in range(TURNS):
-        message = {"type": "message", "role": "user", "content": f"Question {number}: what does this function do?"}
+        content = f"Question {number}: what does this function do, and who calls it? {CODE}"
+        message = {"type": "message", "role": "user", "content": content}
         previous = str(answer([message], previous)["id"])

@@ -1,6 +1,5 @@
 """Convert server-sent events to and from other forms: WebSocket messages and stored logs."""
 
-import re
 from typing import Any
 
 import msgspec
@@ -16,13 +15,12 @@ MAX_METADATA = 512
 """Maximum length of a value in `metadata`."""
 
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
-_DATA = re.compile(rb"^data:[ \t]*([^\r\n]*)", re.MULTILINE)
-"""A line of an event with its JSON, which is always on one line."""
 
 
 def events_in(written: bytes) -> list[bytes]:
     """Return the JSON of each event in `written`, which consists of complete server-sent events."""
-    return _DATA.findall(written)
+    pieces = (b"\n" + written).split(b"\ndata:")[1:]  # the JSON of an event is always on one line
+    return [piece.partition(b"\n")[0].strip() for piece in pieces]
 
 
 def with_stream_id(event: bytes, stream_id: str) -> bytes:
