@@ -184,7 +184,7 @@ class Replicas:
         try:
             response = await self._peers.send(tag, turn._replace(headers=headers))
         except PeerFailed as error:
-            log.warning("replica %s did not answer (%s); serving its request here", tag, error)
+            log.warning("replica %s did not answer (%s); serving the request here", tag, error)
             return None
         if response.status == MISDIRECTED and ELSEWHERE in response.headers:
             response.close()

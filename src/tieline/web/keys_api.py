@@ -1,4 +1,4 @@
-"""The requests of the web page about keys and usage."""
+"""Answers the web page's requests about keys and usage."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol

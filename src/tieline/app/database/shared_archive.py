@@ -200,7 +200,7 @@ class SharedArchive:
                 await self._write_first()
         except DatabaseFailed:
             count = len(self._removals) + len(self._unwritten)
-            log.warning("%d changes of documents were not stored: the database cannot be reached", count)
+            log.warning("%d changes to documents were not stored: the database cannot be reached", count)
 
     def _begin_removal(self, key: _DocumentKey) -> asyncio.Future[bool]:
         removal = self._removals.get(key)

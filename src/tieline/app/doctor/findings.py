@@ -84,7 +84,7 @@ def known(area: str, name: str, finding: Finding) -> Check:
 
 
 async def run_checks(checks: Sequence[Check]) -> AsyncGenerator[Finding, None]:
-    """Yield the finding of each check, in the order of `checks`. A check that fails or hangs yields a problem."""
+    """Yield the findings of each check, in the order of `checks`. A check that fails or hangs yields a problem."""
     tasks = Tasks()
     gate = asyncio.Semaphore(AT_ONCE)
     running = [tasks.start(_run(check, gate), check.name) for check in checks]

@@ -195,7 +195,7 @@ class UsageLedger:
             if head.begun >= now - BATCH_DAYS * DAY:
                 await UsageTables(self._get_database()).add(head.segment, sums, now)
                 return
-            log.error("%d usage entries are too old to be counted exactly once", sums.count)
+            log.error("%d old usage entries were not counted: they may have been counted already", sums.count)
         except StatementFailed as error:
             log.error("the database rejects %d usage entries: %s", sums.count, error)  # noqa: TRY400 - not a bug, so no traceback
         self._rejected += sums.count

@@ -29,7 +29,7 @@ def continued(messages: Sequence[Message], seen: int, takes: PromptCapabilities)
 
 
 def seeded(messages: Sequence[Message], takes: PromptCapabilities) -> Prompt:
-    """Return the prompt for a new session. It contains the whole conversation.
+    """Return the prompt for a new session. It contains the conversation so far, or only its newest part if it is long.
 
     `takes` says which kinds of content the agent accepts.
     """

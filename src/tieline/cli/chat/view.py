@@ -37,7 +37,7 @@ class Piece(NamedTuple):
 
     @property
     def ends_part(self) -> bool:
-        """Whether the part before this piece is complete. A plan review can be inserted while a part is growing."""
+        """Whether this piece shows that the part before it is complete. A plan review can be inserted into a part."""
         return not isinstance(self.content, TimedActivity) or self.content.activity.kind != "plan"
 
 

@@ -117,7 +117,7 @@ class Http2ClientConnection(asyncio.Protocol):
 
     @property
     def expected_room(self) -> int:
-        """How many more streams can probably be opened on a new connection after the peer has sent its SETTINGS."""
+        """How many more streams can probably be opened once the peer has sent its SETTINGS; 0 if it has sent them."""
         is_new = self.is_alive and not (self.is_settled or self.is_leaving)
         return self._config.streams - len(self._streams) if is_new else 0
 

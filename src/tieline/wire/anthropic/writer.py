@@ -275,8 +275,8 @@ def _with_prefix(message_id: str) -> str:
 def _stop_fields(finished: Finished, refused: bool) -> dict[str, Any]:
     """Return the members that describe the ending.
 
-    `refused` says whether the answer contains a refusal as text. If so, the stop reason is `refusal`, as this protocol
-    requires.
+    `refused` says whether the answer contains a refusal as text. If so, and the answer ended normally, the stop reason
+    is `refusal`, as this protocol requires.
     """
     own = finished.meta.get(PROTOCOL, {})
     reason = StopReason.REFUSAL if refused and finished.reason is StopReason.END_TURN else finished.reason

@@ -196,7 +196,7 @@ class ExecDispatcher:
 
 
 class SentResults(NamedTuple):
-    """The messages that send results of calls, and whether the user's text could be added to one of the results."""
+    """The messages that carry the results of calls, and whether the user's text could be added to one of them."""
 
     messages: Sequence[AgentClientMessage]
     took_text: bool
