@@ -7,6 +7,8 @@ from functools import partial
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from tieline.core.usage.accounts import Accounts
 from tieline.frontends.http import Exchange
 from tieline.frontends.keyless import AcceptedConnection, Keyless
@@ -31,32 +33,21 @@ def same_key(given: str, known: str) -> bool:
     return bool(known) and hmac.compare_digest(given.encode(), known.encode())
 
 
-class AccessRules:
+class AccessRules(Struct, frozen=True, kw_only=True):
     """Who may send requests to a path."""
 
-    __slots__ = ("cross_site", "for_admin", "framed", "keyed", "public")
-
-    def __init__(
-        self,
-        *,
-        keyed: bool = True,
-        public: bool = False,
-        cross_site: bool = False,
-        framed: bool = False,
-        for_admin: bool = False,
-    ) -> None:
-        self.keyed = keyed
-        """Whether a request must have a key if the gateway has keys."""
-        self.public = public
-        """Whether other users and tunnels may use the path even if the gateway has no key to check."""
-        self.cross_site = cross_site
-        """Whether web pages from other sites may use the path if the gateway has a key: they do not know it, and
-        browsers do not add it."""
-        self.framed = framed
-        """Whether web pages from other sites may load the path into a frame: they cannot read what the frame shows. The
-        endpoint has to check a token itself."""
-        self.for_admin = for_admin
-        """Whether the key must be an admin key."""
+    keyed: bool = True
+    """Whether a request must have a key if the gateway has keys."""
+    public: bool = False
+    """Whether other users and tunnels may use the path even if the gateway has no key to check."""
+    cross_site: bool = False
+    """Whether web pages from other sites may use the path if the gateway has a key: they do not know it, and browsers
+    do not add it."""
+    framed: bool = False
+    """Whether web pages from other sites may load the path into a frame: they cannot read what the frame shows. The
+    endpoint has to check a token itself."""
+    for_admin: bool = False
+    """Whether the key must be an admin key."""
 
 
 class Guard:

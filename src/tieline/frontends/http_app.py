@@ -45,25 +45,11 @@ PREFLIGHT = (
 """Headers of the response to a browser that asks what a page of an allowed origin may send."""
 
 
-class Route(AccessRules):
+class Route(AccessRules, frozen=True):
     """An endpoint, the error format of its path, and its access rules."""
 
-    __slots__ = ("endpoint", "render_error")
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        render_error: RenderError,
-        *,
-        keyed: bool = True,
-        public: bool = False,
-        cross_site: bool = False,
-        framed: bool = False,
-        for_admin: bool = False,
-    ) -> None:
-        super().__init__(keyed=keyed, public=public, cross_site=cross_site, framed=framed, for_admin=for_admin)
-        self.endpoint = endpoint
-        self.render_error = render_error
+    endpoint: Endpoint
+    render_error: RenderError
 
 
 class ClusterState(Protocol):
