@@ -44,12 +44,12 @@ class UsageParts:
         """Read the stored keys and their usage. If this fails or takes too long, log a warning and continue."""
         if not self.must_load:
             return
-        warning = "the stored keys could not be read at start-up (%s); they are read again when one is used"
+        warning = "the stored keys could not be read at start-up (%s); the gateway will try again when one is used"
         try:
             async with asyncio.timeout(START_TIMEOUT):
                 if self.stored is not None:
                     await self.stored.refresh()
-                warning = "the usage so far could not be read at start-up (%s); it is read again soon"
+                warning = "the usage so far could not be read at start-up (%s); the gateway will try again soon"
                 if self.meter.is_active:
                     await self.ledger.sync()
         except TimeoutError:

@@ -164,7 +164,7 @@ class Membership:
             await self._refresh()
         except DatabaseFailed as error:
             if not self._is_cut_off:
-                log.info("still forwarding requests to the replicas known so far: %s", error)
+                log.info("the database cannot be used (%s); still forwarding requests to known replicas", error)
             self._is_cut_off = True
 
     async def _beat(self) -> None:

@@ -170,12 +170,16 @@ class UsageLedger:
                     log.warning("usage stays in the spool, because the database cannot be used: %s", error)
                 self._set_failing(True)
                 pause = RETRY_INTERVAL
-            await self._pause(pause, until=next_import - loop.time())
+            await self._pause(pause, max_idle=next_import - loop.time())
 
-    async def _pause(self, seconds: float, until: float) -> None:
-        """Wait for an entry, then `seconds` more to collect a batch. Do not wait longer than `until` for the entry."""
+    async def _pause(self, seconds: float, max_idle: float) -> None:
+        """Wait for an entry, then `seconds` more to collect a batch. After a failure, only wait `seconds`.
+
+        Return early if a sync is requested, or if there is no entry within `max_idle` seconds (within SYNC_INTERVAL if
+        the database is shared and there are accounts).
+        """
         if not self._is_failing:
-            idle = SYNC_INTERVAL if self._get_database().is_shared and self._accounts.all() else max(0.0, until)
+            idle = SYNC_INTERVAL if self._get_database().is_shared and self._accounts.all() else max(0.0, max_idle)
             try:
                 async with asyncio.timeout(idle):
                     await self._wake.wait()

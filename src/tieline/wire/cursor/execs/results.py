@@ -1,4 +1,4 @@
-"""Convert the result of a client's tool to the typed result that the service expects for this kind of exec."""
+"""Convert the result of a client's tool to the typed result that the service expects for each kind of exec."""
 
 import re
 from base64 import b64decode
