@@ -184,7 +184,7 @@ class Guard:
         return True
 
     def _find(self, given: str) -> NamedKey | None:
-        """Return the key with this value, or None. Raise GatewayError if the key is not valid or cannot be checked."""
+        """Return the key with this value, or None. Raise GatewayError if it is no longer valid or cannot be checked."""
         for own in self._own:
             if same_key(given, own):
                 return OWN_KEY

@@ -397,7 +397,7 @@ class Chat:
         self._note("No answer is in progress.")
 
     async def _interrupt(self) -> None:
-        """Stop the answer. If it is being stopped already, quit; if the gateway is lost, stop waiting for it."""
+        """Stop the answer; the second time, quit. If the gateway is lost, only stop waiting for the answer."""
         conversation = self._conversation
         if conversation is None or not conversation.is_running:
             return
