@@ -163,6 +163,6 @@ def _path(call: ToolCall) -> str | None:
 
 
 def choose_test_model(models: Sequence[str]) -> str:
-    """Return a model for a small test: preferably a small one that chats; empty if there is none."""
+    """Return the name of a model for a small test, preferably a small chat model; empty if `models` is empty."""
     chatting = [model for model in models if not _NO_CHAT.search(model)] or list(models)
     return next((model for model in chatting if _SMALL.search(model)), chatting[0] if chatting else "")

@@ -374,7 +374,10 @@ class LiveRun:
     # ── Attempts ─────────────────────────────────────────────────────────────────────────────────
 
     async def _recover(self, attempt: Attempt, events: list[Event], failed: Failed) -> list[Event]:
-        """Retry after a failure, if possible. Return the events to deliver, plus the failure if there is no retry."""
+        """Recover from a failure, if possible: end the leg with what has arrived, or retry.
+
+        Return the events to deliver. They end with a failure if neither is possible.
+        """
         machine, before = attempt.machine, events[:-1]
         if machine.calls:
             # The calls are complete. Their results will arrive with the whole history, so no retry is needed.

@@ -111,7 +111,7 @@ class Chat:
         self._refresh()
 
     async def _next(self, within: float | None = None) -> Happening | None:
-        """Return the next happening, or None if there is none within this many seconds."""
+        """Return the next happening, or None if there is none within `within` seconds. On QUIT, end the chat."""
         happening = await self.happenings.next(within)
         if happening != QUIT:
             return happening

@@ -124,7 +124,7 @@ def _foreign(shape: PartShape, raw: Raw, at: str) -> Part:
 
 
 def _block(_shape: PartShape, raw: Raw, at: str) -> Part:
-    """Parse a content block from Anthropic's API."""
+    """Parse a content block in the format of Anthropic's API, which some editors send."""
     return read_block(raw, at, result_parts)
 
 

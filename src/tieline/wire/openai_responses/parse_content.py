@@ -118,7 +118,7 @@ def _file(shape: PartShape, raw: Raw, meta: Meta, at: str) -> Part:
 
 
 def _block(_shape: PartShape, raw: Raw, _meta: Meta, at: str) -> Part:
-    """Parse a content block from Anthropic's API."""
+    """Parse a content block in the format of Anthropic's API, which some editors send."""
     return read_block(raw, at, output_parts)
 
 
