@@ -412,6 +412,42 @@ async def test_what_was_being_said_at_shutdown_is_cancelled_with_what_had_arrive
     assert await again.shown(session) == ["Go", "answer 1"]
 
 
+class SlowStore(MemoryStore):
+    """Writes only when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_write = asyncio.Event()
+        self.may_write.set()
+
+    async def write(self, shelf: str, key: str, data: bytes) -> None:
+        await self.may_write.wait()
+        await super().write(shelf, key, data)
+
+
+async def test_closing_waits_until_a_message_that_is_complete_is_stored() -> None:
+    store = SlowStore()
+    stand = Stand(store)
+    session = await stand.begin()
+    may_end = asyncio.Event()
+    opening: list[Event] = [Started(id="leg", model="m"), *words("Half")[:2]]
+    stand.backend.legs.append([opening, may_end, [words("Half")[2], END]])
+    sent = await stand.sessions.send(session, [Text(text="Go")])
+    async with asyncio.timeout(PATIENCE):
+        await stand.backend.reached.wait()
+    store.may_write.clear()
+    may_end.set()
+    await stand.answered(session, sent.assistant)
+    closing = asyncio.create_task(stand.sessions.aclose())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not closing.done()
+    store.may_write.set()
+    await closing
+    await stand.tasks.aclose()
+    assert await Stand(store).shown(session) == ["Go", "Half"]
+
+
 async def test_what_was_being_said_when_the_gateway_died_is_there_up_to_the_last_saving(stand: Stand) -> None:
     session = await stand.begin()
     opening: list[Event] = [Started(id="leg", model="m"), *words("Half")[:2]]

@@ -378,12 +378,14 @@ class PageSessions:
 
     async def _stop(self, session: _LiveSession, ending: Finished = STOPPED) -> None:
         draft, task = session.draft, session.task
-        if draft is None or task is None:
+        if task is None:
             return
-        draft.end(ending)
-        task.cancel()
+        if draft is not None:  # otherwise the message is complete, but may not be stored yet
+            draft.end(ending)
+            task.cancel()
         await asyncio.wait([task])
-        await self._finish(session, draft)
+        if draft is not None:
+            await self._finish(session, draft)
 
     async def _finish(self, session: _LiveSession, draft: MessageDraft) -> None:
         """Store a complete or stopped message.
@@ -392,7 +394,7 @@ class PageSessions:
         """
         if session.draft is not draft:
             return
-        session.draft = session.task = None
+        session.draft = None
         draft.end(STOPPED)
         turn = draft.turn()
         (await self._tree(session)).put(turn)
