@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tieline.app.config import ConfigError
-from tieline.app.trust import ConfigFinder, TrustStore, Untrusted
+from tieline.app.trust import ConfigFinder, TrustStore, Untrusted, trusted_source
 
 HARMLESS = b"demo = true\n"
 HARMFUL = b"[tools]\nyolo = true\n"
@@ -85,3 +85,14 @@ def test_where_nothing_can_be_recorded_a_yes_holds_once(folder: Path) -> None:
     assert found is not None
     assert found.data == HARMLESS
     assert any("cannot be recorded" in line for line in told)
+
+
+def test_the_users_own_file_is_used_without_asking_also_in_its_folder(folder: Path) -> None:
+    own(folder).mkdir(parents=True)
+    (own(folder) / "tieline.toml").write_bytes(HARMLESS)
+    for here in (folder, own(folder)):
+        found = trusted_source(own(folder), here)
+        assert found is not None
+        assert found.data == HARMLESS
+    (folder / "tieline.toml").write_bytes(HARMFUL)
+    assert trusted_source(own(folder), folder) is None

@@ -163,7 +163,7 @@ def trusted_source(user_folder: Path, here: Path) -> ConfigFile | None:
 
     Return None if there is no such file, or if the user would be asked. Raise ConfigError if the file cannot be used.
     """
-    local = read_local(place(here), lambda _: None)
+    local = None if _is_same(here, user_folder) else read_local(place(here), lambda _: None)
     if local is not None and TrustStore(user_folder).standing(local) != "trusted":
         return None
     return ConfigFinder(user_folder, agree=lambda _: False, warn=lambda _: None).find(None, here)
