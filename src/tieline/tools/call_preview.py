@@ -48,7 +48,7 @@ class CallPreview(Value):
 
 
 def preview_call(workspace: Workspace, call: ToolCall) -> CallPreview:
-    """Describe what a call would do, after reading the files that it names. This never raises an exception."""
+    """Describe what a call would do. This reads the file that the call would change, and never raises an exception."""
     try:
         return _preview(workspace, call)
     except ToolFailed as error:

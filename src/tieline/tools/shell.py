@@ -82,7 +82,7 @@ class CommandOutcome(Value):
 class OutputLimits(Value):
     """The number of bytes to keep from the beginning (`head`) and the end (`tail`) of each stream.
 
-    A command that writes more than `total` bytes is ended.
+    A command that writes more than `total` bytes to one stream is ended.
     """
 
     head: int = 16 << 10

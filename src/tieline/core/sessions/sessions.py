@@ -257,7 +257,7 @@ class PageSessions:
             return self._begin(session, tree, user)
 
     async def edit(self, session_id: str, message: str, text: str) -> SentMessage:
-        """Replace an earlier user message with `text` and send it. The original is kept as an alternative."""
+        """Send an earlier user message again with `text` as its new text. The original is kept as an alternative."""
         async with self._changing(session_id) as session:
             tree = await self._tree(session)
             old = tree.get(message)

@@ -165,7 +165,7 @@ class ProcessJob:
         await exits.reaped(self.popen)
 
     def reap_now(self) -> None:
-        """Wait for the program to end, without awaiting anything."""
+        """Wait up to one second for the program to end. This blocks the event loop."""
         exits.reap_now(self.popen)
 
 

@@ -180,7 +180,7 @@ class _SchemaConversion:
             stack.extend((child, inside, home) for child in _children(schema))
 
     def can_stay(self, ref: str) -> bool:
-        """Return whether a reference need not be inlined. Upstreams resolve references into `$defs` themselves."""
+        """Return whether a reference need not be inlined. Upstreams can follow references to entries of `$defs`."""
         return ref.startswith("#/$defs/") and _at(self.document, ref) is not None
 
     def inline(self, schema: Schema, ref: str, inside: tuple[str, ...], home: Schema) -> None:
