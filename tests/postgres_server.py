@@ -9,12 +9,13 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from tests.ports import free_port
 
 PROGRAMS = Path("/usr/lib/postgresql")
 USER = "tieline"
@@ -41,7 +42,7 @@ class PostgresServer:
         self._programs = programs
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = _free_port()
+        self.port = free_port()
         # PostgreSQL refuses to run as root.
         self._user = _given_away(folder) if os.getuid() == 0 else None
 
@@ -148,10 +149,3 @@ def _given_away(folder: Path) -> str:
             shutil.chown(folder, name)
             return name
     raise NoPostgres("PostgreSQL refuses to run as root, and there is no user `postgres` or `nobody`")
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import re
-import secrets
 import shutil
 import signal
 import socket
@@ -19,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.ports import free_port
 from tieline.net.client.http import HttpClient, Origin, PipeError, Timeouts
 from tieline.sim.cursor import CursorSim
 
@@ -30,18 +30,6 @@ PLACES = f"/usr/sbin:{Path(sys.executable).parent}"
 """Where programs are that may not be on the path."""
 TIMEOUTS = Timeouts(connect=10, first_byte=60, idle=60)
 MAX_BODY = 1 << 20
-
-
-def free_port() -> int:
-    """Return a free port. It is none of those that the system gives out, so it stays free until it is used."""
-    while True:
-        port = 20_000 + secrets.randbelow(12_000)
-        with socket.socket() as found:
-            try:
-                found.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
 
 
 class ReplicaProcess:
