@@ -90,7 +90,7 @@ class DatabaseClaims:
                     self._unreleased.discard(session_id)
 
     async def _is_released(self, session_id: str) -> bool:
-        """Release a claim, if this is possible now, and return whether it was."""
+        """Try to release a claim, and return whether it was released."""
         if not self._is_stored(session_id):  # without the claim, another replica would read and change an old version
             return False
         try:
