@@ -1,6 +1,6 @@
 """Tables of Cursor's errors. They map each known number, phrase and code to Tieline's error code and advice for users.
 
-Tieline retries the same errors as Cursor's own client, as far as these are known.
+Tieline retries the same errors as Cursor's own client, as far as its behaviour is known.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class ErrorMeaning(NamedTuple):
 
 
 REFUSED = "cursor_refused"
-"""Tieline's code for a refusal whose reason is given only in the text of the service's message."""
+"""Tieline's code for a refusal whose reason is stated only in the text of the service's message."""
 TRY_AGAIN = "cursor_try_again"
 """Tieline's code for a refusal after which, according to the service, a retry may help."""
 

@@ -88,8 +88,8 @@ def run_headers(
 
     `original_request_id` is the request id of the first attempt. `blob_key` is an encryption key for blobs, 64 hex
     digits that stay the same for a whole conversation. `allowed_tools` and `excluded_tools` are names of Cursor's own
-    tools, such as `read_tool_call`; an empty `allowed_tools` forbids all of them. The checksum is computed for the time
-    `now_ms`, which defaults to the start time of the program.
+    tools, such as `read_tool_call`; an empty `allowed_tools` forbids all of them, None allows all. The checksum is
+    computed for the time `now_ms`, which defaults to the start time of the program.
     """
     return _sorted(
         *_who(identity, token, transport, now_ms),

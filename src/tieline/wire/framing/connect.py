@@ -32,7 +32,8 @@ class Frame(NamedTuple):
 class FramingError(Exception):
     """A frame is invalid or too large.
 
-    `frames` are the valid frames before the error; `rest` holds all bytes from the start of the invalid frame.
+    `frames` are the valid frames before it that `feed` has not returned yet; `rest` holds all bytes from the start of
+    the invalid frame.
     """
 
     def __init__(self, message: str, frames: list[Frame] | None = None, rest: bytes = b"") -> None:
@@ -44,7 +45,8 @@ class FramingError(Exception):
 class FrameReader:
     """Splits reads of any size into frames. After an error, every further call to `feed` raises the same error.
 
-    `limit` is the maximum size of a payload as received, and `expanded` is its maximum size after decompression.
+    If `gzip` is false, compressed frames are invalid. `limit` is the maximum size of a payload as received, and
+    `expanded` is its maximum size after decompression.
     """
 
     def __init__(self, *, gzip: bool = True, limit: int = LIMIT, expanded: int = LIMIT) -> None:

@@ -34,7 +34,7 @@ LIMIT = 64 * 1024 * 1024
 BEGINNING = 4096
 """The number of bytes at the beginning of an oversized line that are kept."""
 MAX_OPEN = 4096
-"""Maximum number of incoming requests that wait for an answer at the same time."""
+"""Maximum number of unanswered incoming requests. Further requests are answered with an error."""
 
 NULL = Raw(b"null")
 
@@ -123,7 +123,10 @@ class Oversized(NamedTuple):
 
 
 class LineReader:
-    """Splits input that arrives in chunks of any size into lines, without their line feeds."""
+    """Splits input that arrives in chunks of any size into lines, without their line feeds.
+
+    A line of more than `limit` bytes is returned as `Oversized`.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -23,10 +23,13 @@ class SseOverflow(ValueError):
 
 
 class SseReader:
-    """Splits a stream into blocks, which are separated by blank lines. The method `event` parses a block."""
+    """Splits a stream into blocks, which are separated by blank lines. The method `event` parses a block.
+
+    If an incomplete block exceeds `limit` bytes, `feed` and `whole` raise SseOverflow.
+    """
 
     stray = b""
-    """Lines that are not valid SSE, up to STRAY_LIMIT bytes. Some upstreams write errors as plain JSON."""
+    """Lines in parsed blocks that are not valid SSE, up to STRAY_LIMIT bytes. Some upstreams write errors as JSON."""
     _held_size = 0
     _begun = False
     _after_cr = False

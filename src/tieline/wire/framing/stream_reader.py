@@ -25,7 +25,7 @@ from tieline.wire.framing.sse import SseOverflow, SseReader
 from tieline.wire.shared.json import Malformed, encode
 
 MAX_HELD = 1024 * 1024
-"""Maximum total size in bytes of the frames that are held because they have not yielded an event yet."""
+"""Maximum total size in bytes of held frames without an event. If they are larger, later batches have no source."""
 TRIAL = "\x00"
 """The text that is inserted in place of a delta's text to check the delta frame."""
 
@@ -52,7 +52,7 @@ class DeltaFrame:
     def texts_in(self, text: bytes, start: int) -> tuple[list[str], int]:
         """Return the texts of the consecutive blocks, starting at the offset `start`, that match the delta frame.
 
-        Also return the offset of the next block.
+        Also return the offset of the block after them; this is `start` if the list is empty.
 
         The texts are decoded together, as one JSON array of strings, because a read often contains several deltas.
         """
@@ -116,7 +116,7 @@ class DeltaFrame:
     ) -> None:
         """Learn the delta frame of the part `key` from a block whose only content is `text` in `field`.
 
-        Give up after a few failed attempts.
+        Do nothing after a few attempts, until `forget` is called.
 
         `means_same` receives the block with TRIAL as its text. It must return whether the decoded event differs from
         the original only in its text. `number` is the name of a member whose value is a number that differs from delta
@@ -149,7 +149,7 @@ class DeltaFrame:
         self._before, self._after_number = head + found, tail
 
     def forget(self, key: Hashable) -> None:
-        """Forget the delta frame of the part with this key, because the part has ended."""
+        """Forget the delta frame of the part with this key, because the part has ended. Allow new attempts to learn."""
         if self.key == key:
             self.key = None
         self._attempts = _MAX_ATTEMPTS

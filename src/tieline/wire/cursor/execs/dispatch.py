@@ -48,7 +48,7 @@ from tieline.wire.shared.capabilities import Wanted
 from tieline.wire.shared.json import encode
 
 MAX_PENDING = 1024
-"""The maximum number of execs that wait for the client at the same time."""
+"""The maximum number of execs that wait for the client at the same time. Further execs are answered with an error."""
 _TAKES_USER_TEXT = frozenset(("mcp_args", "shell_args", "shell_stream_args"))
 """The kinds of execs whose result can include the user's text. In other results, the text could end up in a file."""
 
@@ -221,7 +221,10 @@ class PendingCalls:
         return frozenset(self._unanswered)
 
     def add(self, call_id: str, kind: str, *, in_leg: bool) -> None:
-        """Record a call for an exec. If `in_leg` is false, the client receives the call in the next leg."""
+        """Record a call. If `in_leg` is false, the client receives the call in the next leg.
+
+        `kind` is the kind of the exec that caused the call; empty if a query caused it.
+        """
         self._kinds[call_id] = kind
         (self._unanswered if in_leg else self._late).add(call_id)
 

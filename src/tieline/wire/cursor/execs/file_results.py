@@ -42,7 +42,7 @@ class FileReads:
         self._partial: set[str] = set()
 
     def is_partial(self, path: str) -> bool:
-        """Return whether the client's tool showed only a part of the file when the whole file was last read."""
+        """Return whether the client's tool showed only a part of the file when the whole file was last requested."""
         return path in self._partial
 
     def last(self, extent: Extent) -> kinds.ReadSuccess | None:

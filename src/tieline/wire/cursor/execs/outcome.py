@@ -105,8 +105,8 @@ def judge(result: ToolResult) -> ToolOutcome:
 def is_rejected(text: str, *, is_error: bool) -> bool:
     """Return whether the text says that the user or one of the client's rules refused the call.
 
-    `is_error` says whether the client flagged the result as an error. If so, phrases that could also be ordinary output
-    count as refusals, too.
+    `is_error` says whether the client flagged the result as an error, or it is likely to be one. If so, phrases that
+    could also be ordinary output count as refusals, too.
     """
     words = unframed(text)
     return _REJECTED.match(words) is not None or (is_error and _REFUSED.match(words) is not None)

@@ -106,7 +106,8 @@ class ClientToolset:
 class CallPlan(NamedTuple):
     """A call to the client's tool `name`.
 
-    `placed` contains the roles (see `wire.shared.capabilities`) of the values in its arguments.
+    `capability` is None if the model called the tool by its name. `placed` contains the roles (see
+    `wire.shared.capabilities`) of the values in its arguments.
     """
 
     name: str
@@ -245,9 +246,9 @@ def _delete(args: kinds.DeleteArgs, toolset: ClientToolset) -> CallPlan | ExecRe
 
 
 def _ls(args: kinds.LsArgs, toolset: ClientToolset) -> CallPlan | ExecRefusal:
-    """Plan to list a directory with a listing tool, a reading tool that accepts directories, or a glob tool.
+    """Plan a call that lists a directory.
 
-    The first of these that the client has is used.
+    Use the first that the client has: a listing tool, a reading tool that accepts directories, or a glob tool.
     """
     phrase = f"List {args.path or 'the files'}"
     may: dict[Role, Any] = {"ignore": list(args.ignore) or None}

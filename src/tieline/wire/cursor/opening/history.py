@@ -170,10 +170,10 @@ def _text(text: str) -> Json:
 
 
 def _copied(text: str) -> str:
-    """Return a copy of a text that is not ASCII, and any other text itself.
+    """Return a copy of a text that contains non-ASCII characters. Return any other text unchanged.
 
-    Encoding a text makes Python cache its UTF-8 form with it. The copy is soon dropped together with its cache; the
-    original would keep the cache for as long as the request exists.
+    Encoding such a text makes Python cache its UTF-8 form in the string. The copy is soon dropped together with its
+    cache; the original would keep the cache for as long as the request exists.
     """
     return text if text.isascii() else text[:1] + text[1:]
 

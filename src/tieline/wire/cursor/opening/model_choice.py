@@ -34,7 +34,10 @@ _THINKING_IN_NAME = re.compile(r"-thinking(?:-|\Z)")
 
 
 class ModelChoice(Value):
-    """The model of a run, the agent mode in which it works, and its parameters as name-value pairs."""
+    """The model of a run, the agent mode in which it works, and its parameters as name-value pairs.
+
+    `max_mode` is None if the request does not specify whether to use Cursor's max mode.
+    """
 
     id: str
     mode: Mode = "agent"
@@ -52,7 +55,7 @@ class ModelChoice(Value):
 
 
 def split_model(name: str) -> ModelChoice:
-    """Parse a model name with options; raise BadRequest for an unknown option."""
+    """Parse a model name with options; raise BadRequest if the name is empty or an option is invalid."""
     model_id, _, query = name.partition("?")
     if not model_id.strip():
         raise BadRequest(f"`model`: {name!r} names no model", "model")

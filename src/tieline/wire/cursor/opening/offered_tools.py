@@ -23,7 +23,7 @@ from tieline.wire.shared.schemas import FREEFORM_SCHEMA, description
 PROVIDER = "tieline"
 """The name of the MCP server under which the tools are offered."""
 RESERVED = frozenset({"TodoWrite", "WebFetch", "Task", "EditNotebook", "FetchMcpResource", "Delete"})
-"""Names of the service's own tools. It refuses a request in which a client's tool has one of these names."""
+"""Names of the service's own tools. The service refuses a request if a client's tool has one of these names."""
 NAME_LIMIT = 64 - len(f"mcp_{PROVIDER}_")
 """The maximum length of an offered name. Models accept 64 characters, of which the service's prefix takes some."""
 
@@ -64,9 +64,9 @@ class OfferedTools:
 
     @classmethod
     def of(cls, tools: Sequence[ToolSpec], schemas: SchemaCache | None = None) -> "OfferedTools":
-        """Build an offer of these tools, except those that only other upstreams can run.
+        """Build an offer of these tools, except tools with a repeated name and tools that only other upstreams can run.
 
-        Raise BadRequest if that is all of them.
+        Raise BadRequest if only other upstreams can run the tools.
         """
         notes: list[Note] = []
         specs: dict[str, ToolSpec] = {}

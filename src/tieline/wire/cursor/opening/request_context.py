@@ -135,7 +135,7 @@ def system_prompt(messages: Iterable[Message]) -> str:
 
 
 def rules(request: Request, offer: OfferedTools, notes: list[Note]) -> str:
-    """Return the text of the rules that express those request options for which the protocol has no field.
+    """Return the text of the rules that express the request options for which the protocol has no field.
 
     These are a required tool call, one call at a time, and the output format. Add a note for each of them, and for each
     sampling option that the upstream does not support.

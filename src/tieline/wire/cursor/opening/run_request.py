@@ -2,7 +2,7 @@
 
 The user's last message becomes the action of the run; all earlier messages become its history. A request may also end
 with tool results and no user message, because the run that waited for the results is gone. The action is then to resume
-or, if the history is sent as text, a user message that asks the model to go on.
+or, if the history is sent as text, a user message that asks the model to continue.
 """
 
 from collections.abc import Sequence
@@ -146,7 +146,10 @@ class _EncodedMessages(NamedTuple):
     ids: list[bytes]
     blobs: dict[bytes, bytes]
     text: str
-    """The user's text; empty if the request ends with tool results and no user message."""
+    """The text of the user message, including a history that is sent as text.
+
+    If there are neither text nor images, no user message is sent, and the run resumes.
+    """
     images: Sequence[SelectedImage]
 
 

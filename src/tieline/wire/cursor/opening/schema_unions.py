@@ -1,9 +1,9 @@
 """Remove unions from the schema of a tool.
 
 The service refuses a request if a tool's schema contains `anyOf`, `oneOf` or `allOf` anywhere, because some of its
-models do not support them. A union is replaced by one schema that allows every value that the union allows, and
-possibly more values; the client validates the arguments anyway. The members of the union are added to the schema's
-description for the model.
+models do not support them. A union is replaced by one schema that combines its members. This schema may allow more
+values than the union; the client validates the arguments anyway. If members of `anyOf` or `oneOf` have keywords that
+cannot be combined, the members are listed in the schema's description for the model.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -95,7 +95,11 @@ def _without_union(schema: Schema) -> bool:
 
 
 def _merge(schema: Schema, other: Schema) -> None:
-    """Add the keywords of `other` to `schema`, in place. For a keyword in both, `schema` takes precedence."""
+    """Add the keywords of `other` to `schema`, in place.
+
+    If both have properties, required names or descriptions, these are combined. For any other keyword in both, and for
+    a property in both, `schema` takes precedence.
+    """
     for word, value in other.items():
         if word == "properties" and isinstance(schema.get(word), dict) and isinstance(value, dict):
             schema[word] = value | schema[word]
@@ -118,7 +122,7 @@ def _both(members: Sequence[Any]) -> Schema:
 
 
 def _either(members: Sequence[Any]) -> Schema:
-    """Return a schema that allows every value that any of the members allows."""
+    """Return one schema that combines the alternatives in `members`."""
     others = [member for member in _dicts(members) if member.get("type") != "null"]
     nullable = any(isinstance(member, dict) and member.get("type") == "null" for member in members)
     joint = dict(others[0]) if len(others) == 1 else _joined([_plain(member) for member in others])
@@ -143,7 +147,10 @@ def _plain(schema: Schema) -> Schema:
 
 
 def _joined(members: Sequence[Schema]) -> Schema:
-    """Join the members of a union: keep common keywords, merge properties, and list the members in the description."""
+    """Join the members of a union: keep common keywords, and merge types, enums, items and properties.
+
+    If other keywords are lost, list the members in the description.
+    """
     if not members:
         return {}
     first, *rest = members

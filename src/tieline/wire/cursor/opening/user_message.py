@@ -14,7 +14,7 @@ _NO_TEXT = ("image/", "audio/", "video/", "application/pdf")
 
 
 class UserMessageBuilder:
-    """Collects the user's text and images from messages. Other content becomes a line of text and a note."""
+    """Collects text, images and tool results from messages. Files become text; a note reports content left out."""
 
     def __init__(self, notes: list[Note]) -> None:
         self._notes = notes
@@ -98,7 +98,7 @@ def as_text(part: Image | File, notes: list[Note]) -> str:
 
 
 def reminder(parts: Iterable[Part]) -> str:
-    """Return the text of a system message as a reminder in `<system-reminder>` tags, which models know."""
+    """Return the text of a system message as a reminder in `<system-reminder>` tags, which models recognize."""
     texts = [part.text for part in parts if isinstance(part, Text) and part.text.strip()]
     text = "\n\n".join(texts)
     if not text or text.lstrip().startswith("<system-reminder>"):

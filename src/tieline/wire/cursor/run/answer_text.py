@@ -4,9 +4,10 @@ Some models begin their text with `<think>…</think>`. A tag is recognized only
 later tag may be part of a text about tags. A tag may be split over any number of deltas, so text that may be the
 beginning of a tag is held back.
 
-When a step is finished, the service stores a copy of its text in blobs of the run: as a JSON message, as a conversation
-step, or both. Sometimes the service never streams the text, and only the copy contains it. Because streamed text must
-not be repeated, a copy is used only if none of its text, or only the beginning, was streamed.
+A step is the output of the model up to the next tool call or the end of the turn. When a step is finished, the service
+stores a copy of its text in blobs of the run: as a JSON message, as a conversation step, or both. Sometimes the service
+never streams the text, and only the copy contains it. Because streamed text must not be repeated, a copy is used only
+if none of its text, or only the beginning, was streamed.
 """
 
 import re
@@ -227,7 +228,7 @@ class StoredAnswers:
         return _squeezed(text) in _squeezed("".join((*self._earlier_steps, *self._this_step, open_text)))
 
     def unseen(self, open_text: str = "") -> StoredText | None:
-        """Return the part of the newest stored answer that was not streamed; None if all stored text was streamed.
+        """Return the part of the newest stored answer that was not streamed; None if there is no such part.
 
         `open_text` is the text of the part that is being streamed, which is not recorded yet.
         """

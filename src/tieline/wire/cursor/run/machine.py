@@ -153,7 +153,7 @@ class CursorRun:
     # ── Legs ─────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, leg_id: str, model: str) -> None:
-        """Begin a leg, with Started as its first event. Raise IllegalTransition if a leg is already open."""
+        """Begin a leg with Started, and end it at once if the run is over. Raise IllegalTransition if a leg is open."""
         was_over = self.ended
         self._change(RunEvent.LEG_BEGINS)
         self._unread = 0
@@ -188,7 +188,7 @@ class CursorRun:
 
     @property
     def wake_after(self) -> float | None:
-        """The number of seconds without data after which the caller must call `wake`; None if no call is needed."""
+        """The number of seconds without data after which the caller must call `wake`; None if that is not needed."""
         if self._state is RunState.CALLS_MADE:
             return self._batch_wait
         if self._state is RunState.UNFRAMED or (self._state is RunState.LEG_OPEN and self._turn_is_complete):
@@ -377,7 +377,7 @@ class CursorRun:
         return self.pull()
 
     def _receive_unframed(self, data: bytes) -> None:
-        """Process bytes that are not frames. Collect them at the start of a response: it may be an error page."""
+        """Process bytes that are not frames. At the start of a response, collect them as an error page; later, fail."""
         if self.progress or not self._in_leg:  # Seen in transcripts/cursor/garbage_mid_run.dialogue
             self._close(read_strays(b""))
             return
@@ -516,7 +516,7 @@ class CursorRun:
             self._show_plan()
 
     def _show_plan(self) -> None:
-        """If a plan is due, show it and end the leg. If this leg has made calls, the plan waits for the next leg."""
+        """If a plan is due and a leg without calls is open, show the plan and end the leg. Otherwise, keep the plan."""
         if self._queries.due_plan is not None and self._state is RunState.LEG_OPEN:
             plan, question = self._queries.show_plan()
             # The plan is not repeated if the model has already written it: transcripts/cursor/plan.dialogue.

@@ -1,8 +1,8 @@
 """Queries from the service that wait for a person, for a client's tool, or for the user's next message.
 
 A query becomes an inbox item if a person can be asked. Otherwise, a question is passed to the client's tool for asking
-questions, if it has one, and a plan is shown to the user as text; the user's next message approves or rejects it. All
-other queries are answered at once; those that only a person is allowed to approve are refused.
+questions, if the client has one, and a plan is shown to the user as text; the user's next message approves or rejects
+it. All other queries are answered at once; those that only a person is allowed to approve are refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -73,7 +73,7 @@ class PendingQueries:
     def decided(self, query_id: int, answer: Answer | None) -> tuple[QueryReply | None, str]:
         """Return the reply to the query behind an inbox item, and the reason why no person decided.
 
-        The reason is empty if a person decided, or if it is unknown.
+        The reply is None if no such query waits. The reason is empty if a person decided, or if it is unknown.
         """
         query = self._held.pop(query_id, None)
         self.inbox_items.pop(query_id, None)

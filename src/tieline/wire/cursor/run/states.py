@@ -8,7 +8,7 @@ machines describe a run. They change independently, each according to its own ta
 
 `RunState` is the run as the client sees it: whether a leg is open, whether it has made calls, and whether the run is
 over. A leg ends when its batch of calls is complete (at the next checkpoint, or after a moment of quiet), when a plan
-was shown, or when the run ends. Messages from the service that arrive between two legs belong to the next leg.
+has been shown, or when the run ends. Messages from the service that arrive between two legs belong to the next leg.
 
 `ServiceTurnState` is the turn as the service sees it: whether the service has said that the turn is over. The message
 `turn_ended` is not the end of the stream. Text and usage may follow. A later call or question reopens the turn.
@@ -142,7 +142,7 @@ RUN_TRANSITIONS = transition_table(
             RunEvent.RUN_FAILS: RunState.FAILED,  # Seen in error_page
             RunEvent.GIVEN_UP: RunState.OVER,
         },
-        # If a leg begins when the run is over, it is opened, gets the ending, and is closed, all in one step.
+        # If a leg begins when the run is over, it is opened, reports the ending, and is closed, all in one step.
         RunState.UNREPORTED: {RunEvent.LEG_BEGINS: RunState.LEG_OPEN},  # Seen in eof_while_parked
         RunState.FAILED: {
             RunEvent.LEG_BEGINS: RunState.LEG_OPEN,

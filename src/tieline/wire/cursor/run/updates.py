@@ -18,7 +18,7 @@ from tieline.wire.cursor.run.answer_text import RepeatFilter, StoredAnswers, Sto
 from tieline.wire.shared.http_errors import excerpt
 
 MAX_NOTES = 100
-"""The maximum number of notes in a leg."""
+"""The maximum number of notes in a leg. Further notes are dropped."""
 _OPEN_PART = "open"
 """The key of the part that is being written."""
 _TEXT_HEADS = [b""] * 6 + [bytes((0x0A, size - 2, 0x0A, size - 4, 0x0A, size - 6)) for size in range(6, 130)]
@@ -168,7 +168,7 @@ class UpdateReader:
                     break
                 taken += 1
         except UnicodeDecodeError:
-            pass  # `receive` will report the error
+            pass  # the protobuf parser will reject this frame
         if texts:
             self.parts.add_all(_OPEN_PART, texts)
         if tokens:
@@ -365,7 +365,7 @@ _READ: dict[str, Callable[[UpdateReader, _Update], None]] = {
     "post_request_prompt": UpdateReader._prompt,
     "context_injection_state": UpdateReader._injected,
 }
-"""The functions that read updates, by kind. Kinds without a function, such as nested agents or steps, are ignored."""
+"""The functions that read updates, by kind. `receive` itself reads text and token deltas, and ignores other kinds."""
 
 
 def _describe_tool(kind: str, call: tool_calls.ToolCall) -> str:
