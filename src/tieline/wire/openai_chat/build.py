@@ -58,7 +58,7 @@ def _translated(request: Request, settings: Json, tools: ToolArray | None, messa
 
 
 def _source(request: Request, dialect: Dialect) -> RequestSource | None:
-    """Return the client's JSON request; None if the client uses another protocol or the upstream would reject it."""
+    """Return the client's JSON request; None if its settings were changed, or if the upstream might reject it."""
     source = usable_source(request, PROTOCOL)
     if source is None or not dialect.takes_all:
         return None

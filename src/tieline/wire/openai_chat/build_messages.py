@@ -52,14 +52,14 @@ class MessagesBuilder:
         self._begun = False
 
     def json(self, message: Message) -> bytes:
-        """Add a message to `out`, and return its JSON text: one or more messages, separated by commas."""
+        """Add a message to `out`, and return the JSON texts of the messages that it became, separated by commas."""
         before = len(self.out)
         self._begun = self._begun or message.meta is not NO_META
         self.add(message)
         return b",".join(map(encode, self.out[before:]))
 
     def add(self, message: Message) -> None:
-        """Add a message to `out`. It may become several messages of this protocol."""
+        """Add a message to `out`. It may become several messages of this protocol, or none."""
         match message.role:
             case "system":
                 self._system(message)

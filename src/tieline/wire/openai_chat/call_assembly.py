@@ -5,7 +5,8 @@ name. In practice, some upstreams leave out the index, the id or both, use one i
 every delta, or send the arguments before the name.
 
 This module decides which call a delta belongs to. A call is emitted once its name is known and its arguments have
-begun, or once another part follows it. A call that is cut off before that is not emitted.
+begun, or when another part or the end of the answer follows. A call that is cut off before its arguments is not
+emitted.
 """
 
 from collections.abc import Callable
@@ -128,10 +129,10 @@ class CallAssembler:
             if call.started or not (call.name or call.held):
                 pass
             elif not call.name:
-                self._note("unnamed_call", f"a tool call without a name is given the name {UNNAMED}")
+                self._note("unnamed_call", f"a tool call without a name was named {UNNAMED}")
                 self._start(call, UNNAMED)
             elif cut:
-                self._note("cut_call", f"{call.name} was cut off before its arguments and is left out")
+                self._note("cut_call", f"a call to {call.name} was cut off before its arguments and is left out")
                 self._all.remove(call)  # otherwise `close_complete` would start it before the next call
             else:
                 self._start(call, self._tool_names.to_client(call.name))
@@ -221,10 +222,13 @@ class CallAssembler:
         self._ids.add(call.id)
 
     def _add_text(self, call: OpenCall, text: str) -> None:
-        """Add arguments to a call. If they may need a repair, hold them until the call ends; otherwise emit them."""
+        """Emit arguments of a call, or hold them if the call has not started or if they may need a repair.
+
+        Arguments of a call that has ended are ignored.
+        """
         if call.ended:
             if text.strip():
-                self._note("late_arguments", f"arguments after the end of {call.name} were ignored")
+                self._note("late_arguments", f"arguments after the end of a call to {call.name} were ignored")
         elif call.held is None:
             self._parts.add(call, text)
         elif call.started and not call.wrapped and (call.freeform or _begins_object(call.held, text)):
@@ -276,7 +280,7 @@ class CallAssembler:
             arguments = None
         if isinstance(arguments, dict) and isinstance(arguments.get("input"), str):
             return str(arguments["input"])
-        self._note("freeform_arguments", f"the arguments of {call.name} are not one text, and are passed on unchanged")
+        self._note("freeform_arguments", f"the arguments of {call.name} have no text `input`; they are unchanged")
         return text
 
     def _note(self, kind: str, message: str) -> None:

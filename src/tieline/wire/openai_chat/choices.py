@@ -20,7 +20,10 @@ _CHOICES = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
 def choices(request: Request) -> int:
-    """Return how many answers the client requests (`n`). Raise BadRequest if the number is not allowed."""
+    """Return how many answers the client requests (`n`).
+
+    Raise BadRequest if the number is out of range, or if it is above 1 for a stream.
+    """
     if "n" not in request.extra:
         return 1
     number = parse(_NUMBER, request.extra["n"], "n")
@@ -39,7 +42,10 @@ def one_choice(request: Request) -> Request:
 
 
 def render_choices(replies: Sequence[Reply], options: Options) -> bytes:
-    """Return the response body with all answers as numbered choices, and with their total usage."""
+    """Return the response body with all answers as numbered choices, and with their total usage.
+
+    The replies must have no source. Otherwise the usage would be copied from the first one.
+    """
     usages = [reply.usage for reply in replies]
     total = Usage(**{name: sum(getattr(usage, name) for usage in usages) for name in Usage.__struct_fields__})
     body = _BODY.decode(render(replace(replies[0], usage=total), options))

@@ -28,7 +28,7 @@ _EFFORTS = {
     "high": "More reasoning for hard problems",
     "xhigh": "The most reasoning, for the hardest problems",
 }
-"""The reasoning efforts that all versions of Codex know, with descriptions. Some versions do not know `max`."""
+"""The reasoning efforts that all versions of Codex accept, with descriptions. Some versions do not accept `max`."""
 
 
 def codex_entries(models: Mapping[str, ModelInfo]) -> list[dict[str, object]]:

@@ -31,7 +31,7 @@ class Dialect(Value, cache_hash=True):
 
     @property
     def takes_all(self) -> bool:
-        """Whether the upstream accepts every request that the protocol allows."""
+        """Whether the upstream accepts every request that the protocol allows, except for freeform tools."""
         return self._restrictions() == DEFAULT._restrictions()
 
     def _restrictions(self) -> tuple[object, ...]:
@@ -49,10 +49,10 @@ class Options(Value):
     """The field for thinking. `think` writes thinking into the content, between tags (see `think_tags`). None means
     `reasoning_content`, except that an answer copied from an upstream keeps the upstream's field."""
     freeform: Literal["custom", "function"] = "custom"
-    """How to write a call to a freeform tool. `function` is for a client that knows only function calls: the text of
-    the call is sent as the arguments, without buffering."""
+    """How to write a call to a freeform tool. `function` is for a client that supports only function calls: the text
+    of the call is sent as the arguments, without buffering."""
     id_limit: int | None = None
-    """Maximum length of a call id; a longer id is replaced by its hash."""
+    """Maximum length of a call id, or None for no limit. A longer id is replaced by its hash."""
     legacy: bool = False
     """Whether to write at most one call, as the deprecated `function_call`, for a client that offered `functions`."""
 

@@ -61,7 +61,10 @@ def _architecture(info: ModelInfo) -> dict[str, object] | None:
 
 
 def _parameters(info: ModelInfo) -> list[str] | None:
-    """Return the request parameters that a model supports. Clients treat a missing parameter as not supported."""
+    """Return the request parameters that a model supports; None if not all of them are known.
+
+    An incomplete list would be misleading, because clients treat a missing parameter as not supported.
+    """
     if info.tools is None or info.thinks is None:
         return None
     tools = ["tools", "tool_choice"] if info.tools else []

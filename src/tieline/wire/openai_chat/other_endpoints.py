@@ -28,7 +28,8 @@ class NamedRequest(NamedTuple):
 def read_named(body: bytes, content_type: str) -> NamedRequest:
     """Parse the model name in a request body.
 
-    Raise BadRequest if the body is neither a JSON object nor a form, or if a form has no field `model`.
+    Raise BadRequest if the body is neither a JSON object nor a form, if a JSON `model` is not a string, or if a form
+    has no field `model`.
     """
     boundary = _BOUNDARY.match(content_type)
     return _form(body, (boundary[1] or boundary[2]).encode("latin-1")) if boundary else _json(body)
@@ -62,7 +63,7 @@ def _form(body: bytes, boundary: bytes) -> NamedRequest:
 
 
 def _model_span(body: bytes, mark: bytes) -> slice | None:
-    """Return the position of the value of the form field `model`. `mark` is the delimiter between the fields."""
+    """Return the span of the value of the form field `model`, or None. `mark` is the delimiter between the fields."""
     at = 0 if body.startswith(mark) else body.find(b"\r\n" + mark)
     while at >= 0 and (head_end := body.find(b"\r\n\r\n", at)) >= 0:
         start = head_end + 4

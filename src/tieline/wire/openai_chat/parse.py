@@ -45,7 +45,7 @@ _NO_CHOICE = ToolChoice()
 class ResponsesBody(BadRequest):
     """The body is a request for the Responses API: it has `input` instead of `messages`.
 
-    `usage` says whether the client requested token counts in the stream with `stream_options`, a field of Chat
+    `usage` says whether the client wants token counts. For a stream, it requests them in `stream_options`, as in Chat
     Completions.
     """
 
@@ -71,7 +71,7 @@ def parse_request(body: bytes, cache: ConversationCache | None = None) -> Reques
 
 
 def is_legacy(request: Request) -> bool:
-    """Return whether the client uses the deprecated fields: it offers `functions` and expects a `function_call`."""
+    """Return whether the client uses deprecated fields: it offers only `functions` and expects a `function_call`."""
     return bool(request.tools) and LEGACY in request.tools[-1].meta
 
 
@@ -106,7 +106,7 @@ def _parse(body: bytes, cache: ConversationCache | None) -> Request:
         extra=_extra(shape, untranslated, unknown),
     )
     if system or shape.functions or shape.function_call:
-        return request  # these fields are not in the current spec, so the upstream does not get the original JSON
+        return request  # these fields are deprecated or not in the spec, so the upstream does not get the original JSON
     return replace(request, source=RequestSource(PROTOCOL, shape, tuple(parser.sources), request))
 
 

@@ -1,7 +1,7 @@
 """Parse a client's messages.
 
 Tool results are separate messages in this protocol, but parts of one user message in `tieline.model`. A result without
-a call id is matched to a call by the name of the tool or by order, if the match is unambiguous.
+a call id is matched to a call by the name of the tool or by order (see `match_results`).
 """
 
 from collections.abc import Sequence
@@ -188,7 +188,7 @@ def _is_standard(shape: MessageShape, text: bytes, is_plain: bool = False) -> bo
     """Return whether every upstream accepts the JSON text of a message unchanged, because it follows the spec.
 
     Some upstreams reject thinking and null. (Some clients send null for every unused field.) `is_plain` says that the
-    rest of the message obviously follows the spec, because its content is a string.
+    rest of the message is known to follow the spec, so that it is not checked.
     """
     if shape.reasoning is not None or shape.reasoning_content is not None:
         return False

@@ -1,8 +1,8 @@
 """Opaque provider state in messages and calls: Gemini's thought signatures, OpenRouter's encrypted reasoning.
 
 A provider that sent such a field expects it back in the history of the next request, and may reject a request without
-it. In a stream, a list may be split over several deltas. This module joins the pieces, and keeps values of other types
-unchanged.
+it. In a stream, a list may be split over several deltas. This module joins the pieces. If a value of another
+type is sent repeatedly, the last one is kept.
 """
 
 from typing import Any
@@ -100,7 +100,8 @@ def _add(items: list[Any], item: Any) -> None:
 def _continues(last: dict[str, Any], item: dict[str, Any]) -> bool:
     """Return whether `item` continues the last item.
 
-    It does if both have the same type and index, unless both have a member that cannot be split, such as a signature.
+    Both must have the same type and index, and the last item must have a text. They must not both have a member that
+    cannot be split, such as a signature, unless this is the same id.
     """
     if any(last.get(name) != item.get(name) for name in ("type", "index")) or not any(n in last for n in _JOINED):
         return False

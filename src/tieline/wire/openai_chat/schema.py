@@ -1,8 +1,8 @@
 """The JSON structures ("shapes") of Chat Completions, as clients and upstreams send them in practice.
 
-Every field may be absent or null; code that requires a field raises an error with the path of the field. Values that
-are only passed on are `msgspec.Raw`. A request is first decoded with the strict RequestShape. If it has unknown fields,
-it is decoded again with AnyRequestShape.
+Every field may be absent or null, except in `StandardMessage`; code that requires a field raises an error with the path
+of the field. Values that are only passed on are `msgspec.Raw`. A request is first decoded with the strict RequestShape.
+If it has unknown fields, it is decoded again with AnyRequestShape.
 """
 
 from typing import Annotated, Any, Literal
@@ -15,7 +15,7 @@ from tieline.wire.shared.shapes import FileRef, ImageUrl, Shape
 PROTOCOL = "openai_chat"
 
 STATE_FIELDS = ("reasoning_details", "thinking_blocks", "extra_content")
-"""The fields of a message that hold provider state, which must be sent back unchanged."""
+"""The fields of a message or a call that hold provider state, which must be sent back unchanged."""
 
 ABSENT = Raw()
 
@@ -169,7 +169,7 @@ class SamplingFields(Shape):
 
 
 class Untranslated(SamplingFields):
-    """The fields that are only passed on, in addition to the sampling and streaming settings."""
+    """The sampling and streaming settings, and the fields that are kept as JSON in `Request.extra`."""
 
     audio: Raw = ABSENT
     frequency_penalty: Raw = ABSENT

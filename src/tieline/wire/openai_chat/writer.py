@@ -3,7 +3,7 @@
 All chunks of a stream have the same id, time and model; only the first one has the role. Calls are numbered from 0. The
 first delta of a call has its id, type and name. With *buffered* arguments, a second delta has all arguments, because
 some clients run a call as soon as the arguments they have received are valid JSON. The text of a freeform call is not
-JSON. For clients that know only function calls, it is written as the arguments, without buffering.
+JSON. For clients that support only function calls, it is written as the arguments, without buffering.
 
 Frames from an upstream that uses the same protocol are written unchanged (see `model.source`), unless the gateway has
 to change the answer.
@@ -97,7 +97,7 @@ class ResponseWriter:
         """The bytes to write before and after the text of a delta; empty if the open part's text is not written."""
         self._calls = 0
         self._lacks_arguments = False
-        """Whether a call is open, but none of its arguments have been written yet."""
+        """Whether no delta with arguments was written for the last call. Its arguments are then written at its end."""
         self._in_converted = False
         """Whether the open part is a freeform call that is written as a function call."""
         self._state = NO_META
@@ -145,7 +145,7 @@ class ResponseWriter:
         return KEEP_ALIVE
 
     def write(self, event: Event) -> bytes:
-        """Return the bytes to send for one event; empty if this protocol cannot express it."""
+        """Return the bytes to send for one event; empty if there is nothing to write."""
         if type(event) is PartDelta:
             before, after = self._around
             if not before or not event.text:

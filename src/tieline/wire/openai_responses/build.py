@@ -62,7 +62,7 @@ def build_request(request: Request, dialect: Dialect = DEFAULT, cache: Conversat
 
 
 def _unknown_messages(request: Request) -> Sequence[Message]:
-    """Return the messages that the upstream does not know from the request's checkpoint.
+    """Return the messages that the request's checkpoint does not cover.
 
     Without a checkpoint, or if there is no new message after it, these are all messages. The instructions are always
     among them, because they apply only to the request that contains them.
@@ -196,7 +196,7 @@ def _format(output: OutputFormat, dialect: Dialect, notes: list[Note]) -> Json:
     if output.schema is None:
         return {"type": "json_object"}
     if not dialect.json_schema:
-        notes.append(left_out("output schema", "this upstream accepts none, so only JSON of any form is requested"))
+        notes.append(left_out("output schema", "this upstream accepts no schema, so JSON of any form is requested"))
         return {"type": "json_object"}
     wanted: Json = {"type": "json_schema", "name": output.name, "schema": Raw(output.schema)}
     if output.strict is not None:

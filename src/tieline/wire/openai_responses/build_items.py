@@ -192,7 +192,7 @@ class ItemsBuilder:
             self.out += [{**out, "role": "assistant", "content": text.text} for text in texts]
 
     def _thinking(self, thinking: Thinking) -> None:
-        """Add thinking as a reasoning item if it has encrypted content from OpenAI. The upstream can use no other."""
+        """Add thinking as a reasoning item. Leave it out if it has no encrypted content from an OpenAI upstream."""
         state = unpack(thinking.signature)
         if state is None:
             return

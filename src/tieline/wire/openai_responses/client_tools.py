@@ -222,7 +222,7 @@ def output_item(kind: str, call_id: str, text: str, failed: bool) -> dict[str, A
 
 
 def _found_names(tools: object, namespace: str | None = None) -> list[str]:
-    """Return the flat names (see `names.py`) of all tools in a list of definitions, including those in namespaces."""
+    """Return the flat names (see `names`) of all tools in a list of definitions, including those in namespaces."""
     names = []
     for tool in tools if isinstance(tools, list) else []:
         match tool:

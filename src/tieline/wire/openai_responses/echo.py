@@ -44,7 +44,7 @@ _DEFAULTS: dict[str, Any] = {
 _FUNCTION = {"description": None, "parameters": None, "strict": True}
 _SCHEMA = {"description": None, "strict": False}
 _SECRET = ("authorization", "headers")
-"""Members of MCP tools that hold credentials. Clients send them in each request, so they are not repeated or stored."""
+"""Members of MCP tools that hold credentials. They are not repeated or stored: clients send them in each request."""
 _ECHOED = frozenset([*_DEFAULTS, "prompt", "prompt_cache_retention"])
 """Members of a request that the response repeats. Those without a default are repeated only if the request has them."""
 

@@ -24,14 +24,14 @@ _KNOWN = frozenset(
         *(CONTEXT_LENGTH, "server_error"),
     ]
 )
-"""Codes that clients know. An upstream's code is passed on only if it is one of these."""
+"""Codes that clients recognise. An upstream's code is passed on only if it is one of these."""
 
 
 def failed_error(failed: Failed) -> dict[str, Any]:
     """Return the member `error` of a failed response.
 
-    The message contains the delay before a retry, because an error in a stream has no headers, and clients look for the
-    delay in the message.
+    For a rate limit, the message contains the delay before a retry, if known: an error in a stream has no headers, so
+    clients look for the delay in the message.
     """
     message = failed.message
     if failed.kind == "rate_limited" and failed.retry_after is not None and "try again in" not in message:

@@ -1,4 +1,4 @@
-"""Convert server-sent events to and from other forms: WebSocket messages and stored logs."""
+"""Convert server-sent events to JSON, for WebSocket messages and background responses, and back."""
 
 from typing import Any
 

@@ -104,7 +104,7 @@ class OutputItem(ABC):
         if whole.startswith(sent):
             self.add(section, whole[len(sent) :])
         else:
-            self._state.note("repair", f"the deltas of a {self.type} differ from its final text; they are kept")
+            self._state.note("repair", f"the deltas of a {self.type} differ from its final text; the deltas are kept")
 
     def finish(self, shape: ItemShape, raw: Raw) -> None:
         """End the item. `shape` and `raw` are its final form, which may contain additional content."""
@@ -169,7 +169,7 @@ class MessageItem(OutputItem):
         if section == self._section:
             self._parts.add((self, section), text)
         else:
-            self._state.note("repair", "text for a part of a message that has ended was ignored")
+            self._state.note("repair", "text was ignored because its part of the message had ended")
 
     def _emit_all(self, section: Section, texts: Sequence[str]) -> None:
         if section == self._section:
@@ -228,7 +228,7 @@ class ReasoningItem(OutputItem):
         if section == next(reversed(self._texts)):
             self._parts.add(self, text)
         else:
-            self._state.note("repair", "text for a part of a reasoning item that has ended was ignored")
+            self._state.note("repair", "text was ignored because its part of the reasoning item had ended")
 
     def _finish(self, shape: ItemShape, raw: Raw) -> None:  # noqa: ARG002 - the shape has everything
         for index, summary in enumerate(shape.summary or ()):
@@ -323,7 +323,7 @@ class CallItem(OutputItem):
             self._cut()
             return
         if not self.name:
-            self._state.note("unnamed_call", f"a tool call without a name is given the name {UNNAMED}")
+            self._state.note("unnamed_call", f"a tool call without a name was named {UNNAMED}")
             self.name = UNNAMED
         self._end()
 
@@ -331,7 +331,7 @@ class CallItem(OutputItem):
         if self._started or (self._held and self.name):
             self._end()
         elif self.name:
-            self._state.note("cut_call", f"{self.name} was cut off before its arguments and is left out")
+            self._state.note("cut_call", f"a call to {self.name} was cut off before its arguments and is left out")
 
     def _end(self) -> None:
         if not self._started:

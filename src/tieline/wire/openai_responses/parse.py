@@ -65,7 +65,7 @@ def parse_request(body: bytes, cache: ConversationCache | None = None, known: Kn
     """Parse a request body that continues the `known` items. If a field is invalid, raise BadRequest with its path.
 
     If there are known items, `input` must be an array. In error paths, the position of an item counts the known items
-    before it.
+    before it. Raise GatewayError of the kind `not_found` if an item is a reference, which the caller has to replace.
     """
     try:
         return _parse(body, cache, known)

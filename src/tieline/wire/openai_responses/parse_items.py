@@ -2,7 +2,7 @@
 
 Messages, reasoning, calls and outputs are separate items in this protocol. In `tieline.model`, consecutive
 assistant items are one message, and consecutive outputs are the parts of one user message. An output without a call id
-is matched to a call by the name of the tool or by order, if the match is unambiguous.
+is matched to a call by the name of the tool or by order (see `match_results`).
 """
 
 from collections.abc import Callable, Sequence
@@ -151,7 +151,7 @@ def _kind(shape: ItemShape, at: str) -> str:
     else:
         raise bad(f"{at}.type", "the type of an item, or a `role`")
     if kind == "item_reference":
-        # The store replaces references before the request is parsed.
+        # The caller may replace the references with stored items, and parse the request again.
         raise GatewayError("not_found", f"Item with id '{shape.id}' not found.", param=f"{at}.id")
     return kind
 

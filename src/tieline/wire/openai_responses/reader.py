@@ -241,7 +241,7 @@ class ResponseReader(StreamReader):
         return reason or StopReason.MAX_TOKENS
 
     def _checkpoint(self, response: ResponseShape) -> Checkpoint | None:
-        """Return the state after a complete answer; None if the upstream has not stored it."""
+        """Return the checkpoint of a complete answer; None if the upstream has not stored the answer."""
         if not self._issuer or not response.id or response.store is False:
             return None
         return Checkpoint(upstream=self._issuer, model=self._model, state=response.id)

@@ -34,7 +34,7 @@ _ENVELOPE = msgspec.json.Decoder(_ReasoningEnvelope)
 
 
 def pack(item_id: str, encrypted_content: str) -> str:
-    """Return the signature for encrypted content from an OpenAI upstream."""
+    """Return the signature for encrypted content from an OpenAI upstream. An item id with a colon is left out."""
     return f"{_OPENAI}{'' if ':' in item_id else item_id}:{encrypted_content}"
 
 

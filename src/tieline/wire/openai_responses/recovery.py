@@ -1,7 +1,8 @@
-"""Change a request that the upstream rejected because of its history, so that it can be sent again.
+"""Change a request that the upstream rejected, so that it can be sent again.
 
-Encrypted reasoning is valid only for the account and the model that wrote it. Item ids cause an error if the upstream
-looks for items that it did not store. The gateway cannot detect either problem before the upstream rejects the request.
+Encrypted reasoning is valid only for the account and the model that wrote it, and some models do not support it at all.
+Item ids cause an error if the upstream looks for items that it did not store. The gateway cannot detect these problems
+before the upstream rejects the request.
 """
 
 import re
@@ -50,7 +51,7 @@ def recovered(built: BuiltRequest, failed: Failed) -> BuiltRequest | None:
     if _NO_ITEM.search(failed.message):
         return _changed(built, _without_ids, "the upstream does not know the ids of earlier items, which were left out")
     if lacks_encryption(failed):
-        return _changed(built, _without_encryption, "the model has no encrypted reasoning, so none was requested")
+        return _changed(built, _without_encryption, "the model supports no encrypted reasoning; none was requested")
     return None
 
 

@@ -129,7 +129,7 @@ class ReasoningShape(Shape):
 
 
 class Untranslated(Shape):
-    """The fields of a request that are only passed on."""
+    """The fields of a request that are kept as JSON in `Request.extra`."""
 
     client_metadata: Raw = ABSENT
     context_management: Raw = ABSENT

@@ -253,7 +253,7 @@ class StoredResponse(msgspec.Struct, kw_only=True):
 
     response: Raw
     input: list[Raw]
-    """The input items as the client sent them."""
+    """The input items of the request, with references resolved and credentials removed."""
     previous: str | None = None
     """The id of the previous response, which this one continues. The items of the previous response precede `input`."""
     checkpoint: Checkpoint | None = None
@@ -358,7 +358,7 @@ def with_failure(response: bytes, failed: Failed) -> bytes:
 
 
 class ListPage(msgspec.Struct):
-    """The part of a list that a client requests."""
+    """The part of a list that a client requests: at most `limit` items, which follow the item with the id `after`."""
 
     limit: int = 20
     newest_first: bool = True
@@ -366,7 +366,7 @@ class ListPage(msgspec.Struct):
 
 
 def render_items(items: Sequence[Raw], page: ListPage) -> bytes:
-    """Return the response body with one page of a list of items."""
+    """Return the response body with one page of a list. Raise BadRequest if the list has no item `page.after`."""
     ordered = list(reversed(items)) if page.newest_first else list(items)
     if page.after is not None:
         ids = [item_id(item) for item in ordered]

@@ -1,8 +1,9 @@
 """Write the events of a leg as a Responses answer: a stream, or one body.
 
-Items never overlap. An item has the same id in all of its events and in the final response. The last event of an item
-is held until the next event of the leg, which shows whether the item was cut off. For a call that was cut off, this
-last event is not written, because clients run a call as soon as they receive it.
+Items never overlap. An item has the same id in all of its events and in the final response. The last event of a
+message, or of a call that may be incomplete, is held until the next event of the leg, which shows whether the item was
+cut off. For a call that was cut off, this last event is not written, because clients run a call as soon as they receive
+it.
 
 Frames from an upstream that uses the same protocol are written unchanged (see `copying`), unless the gateway has to
 change the answer.
@@ -415,7 +416,7 @@ class ResponseWriter:
         return added + delta + self._close_text(item, part) + self._release()
 
     def _refuse(self, text: str) -> bytes:
-        """Write a refusal as a message, if the upstream reported it only as its stop reason."""
+        """Write a message for a refusal that the upstream reported only as its stop reason."""
         return self._message(Text(text=text, refusal=True))
 
     def _message(self, part: Text) -> bytes:
