@@ -1,4 +1,4 @@
-"""Converts requests from an agent to facts, if the client supports them, and the client's answers to JSON-RPC results.
+"""Convert requests from an agent to facts, if the client supports them, and the client's answers to JSON-RPC results.
 
 Each request is answered once. Every method that answers a request returns whether the request was still open. It may
 have been withdrawn while a person was deciding, because the turn was cancelled or the agent no longer needs an answer.
@@ -252,7 +252,10 @@ _USES: dict[str, tuple[Use, Kind]] = {
 
 
 class AgentRequestAnswers:
-    """The open requests from one agent, and the methods that answer them."""
+    """The open requests from one agent, and the methods that answer them.
+
+    A method raises ValueError if it does not fit the kind of the request.
+    """
 
     def __init__(self, peer: JsonRpcPeer) -> None:
         self._peer = peer
@@ -264,7 +267,7 @@ class AgentRequestAnswers:
         return {number: opened.kind for number, opened in self._open.items()}
 
     def answer_permission(self, number: int, option: str | None) -> bool:
-        """Answer a permission request with the id of an option, or with None if the turn was cancelled.
+        """Answer a permission request with the id of an option, or as cancelled if `option` is None.
 
         Return whether the request was still open. Raise ValueError if there is no option with this id.
         """

@@ -40,7 +40,10 @@ class CallTable:
         return call in self._calls
 
     def start(self, fields: CallFields) -> AgentCall:
-        """Add a call that the agent announced, and return it. An ended call with the same id is replaced."""
+        """Add a call that the agent announced, and return it.
+
+        A call with the same id is replaced if it has ended; otherwise the announcement is merged into it.
+        """
         known = self._calls.get(fields.tool_call_id)
         if known is not None and known.has_ended:
             self._calls.pop(fields.tool_call_id)
@@ -103,7 +106,8 @@ def is_about_terminals(fields: CallFields) -> bool:
 def terminal_facts(session: str, call: AgentCall, meta: CallMeta | None) -> list[Fact]:
     """Return facts about the output and the end of a terminal that the agent itself runs.
 
-    If `meta` does not name the terminal, the facts refer to the last terminal of the call.
+    If `meta` does not name the terminal, the facts refer to the last terminal of the call. If the call has none, the
+    id of the call is used as the name of the terminal.
     """
     if meta is None:
         return []

@@ -14,7 +14,7 @@ answered immediately. Rules:
 - Every request from the agent must be answered. If the client does not offer the method, this class answers with an
   error; otherwise the caller that receives the fact has to answer. Requests that still wait for a person when the turn
   ends are answered as cancelled and reported as `Withdrawn`.
-- After `cancel`, the turn ends as cancelled, even if the agent reports an error.
+- If the agent answers a prompt with an error after `cancel`, the turn ends as cancelled.
 - An unreadable message has no effect on other messages.
 """
 
@@ -134,9 +134,7 @@ class ClientSide(AgentRequestAnswers):
     ) -> int:
         """Create a session that begins with the history of `session`.
 
-        Return the request id; the answer is a `SessionOpened` fact.
-
-        See `new_session` for the other arguments.
+        Return the request id; the answer is a `SessionOpened` fact. See `new_session` for the other arguments.
         """
         request = self._open_known("session/fork", session, cwd, servers, directories)
         self._opening.add(request)
@@ -186,16 +184,14 @@ class ClientSide(AgentRequestAnswers):
     def prompt(self, session: str, blocks: Sequence[schema.ContentBlock]) -> int:
         """Send a prompt, which begins a turn. Return the request id.
 
-        The answer is a `TurnEnded` fact, which follows all other facts of the turn.
-
-        Not every agent allows two turns at once.
+        The answer is a `TurnEnded` fact. Not every agent allows two turns at once.
         """
         request = self._request("session/prompt", schema.PromptParams(session_id=session, prompt=list(blocks)), session)
         self._sessions.open(session).turn = request
         return request
 
     def cancel(self, session: str) -> list[int]:
-        """Cancel the current turn of a session. A `TurnEnded` fact will follow.
+        """Cancel the current turn of a session, if there is one. A `TurnEnded` fact will follow.
 
         Return the numbers of the agent's requests that were waiting for a person. This method answers them as
         cancelled.
@@ -206,7 +202,10 @@ class ClientSide(AgentRequestAnswers):
         return self._withdraw_all(session)
 
     def forget_session(self, session: str) -> None:
-        """Drop the state of a session without telling the agent. Use this for agents that cannot close sessions."""
+        """Drop the state of a session, and cancel the agent's requests in it that wait for a person.
+
+        The agent is not asked to close the session. Use this for agents that cannot close sessions.
+        """
         self._withdraw_all(session)
         self._sessions.forget(session)
 
@@ -327,7 +326,10 @@ class ClientSide(AgentRequestAnswers):
         return [*found, refused, *self._not_opened(answer, session)]
 
     def _not_opened(self, answer: Response, session: str) -> list[Fact]:
-        """Drop a session that could not be opened, unless it has an active turn. Return facts that were held back."""
+        """Drop a session that could not be opened, unless it has an active turn.
+
+        Return the facts in the updates that were held back.
+        """
         if answer.method not in results.HOW:
             return []
         self._opening.discard(answer.id)
@@ -382,7 +384,7 @@ class ClientSide(AgentRequestAnswers):
         self._register(request.number, opened)
         session = self._sessions.get(opened.session)
         if opened.kind in PERSON_KINDS and session is not None and session.is_cancelling:
-            # The agent sent the request before it received our cancellation.
+            # The agent sent the request before it received the cancellation.
             self._withdraw(request.number)
             return []
         return [fact]
@@ -391,7 +393,7 @@ class ClientSide(AgentRequestAnswers):
         if request.method.startswith(extensions.PREFIX):
             # Cursor's agent waits forever if a method is reported as unknown.
             self._peer.result(request.number, schema.PRESENT)
-            return facts.UnknownRequested(method=request.method, reason="it is not known here")
+            return facts.UnknownRequested(method=request.method, reason="the method is unknown")
         self._peer.error(request.number, METHOD_NOT_FOUND, f"{request.method} is not offered by this client")
         return facts.UnknownRequested(method=request.method, reason="it is not offered")
 

@@ -223,7 +223,7 @@ class AgentCall(Value):
     tool: str = ""
     """The name by which the agent's model called the tool; empty if the agent reports only a title."""
     is_mcp: bool = False
-    """Whether the agent says that this is a call to an MCP tool."""
+    """Whether the agent reports that this is a call to an MCP tool."""
 
     @property
     def has_ended(self) -> bool:
@@ -301,7 +301,7 @@ class CommandsUpdate(Value):
 
 
 class TitleChanged(Value):
-    """The title of the session or the time of its last use has changed."""
+    """The title of the session or the time of its last use has changed. None means that the value was not sent."""
 
     session: str
     title: str | None = None
@@ -490,7 +490,10 @@ class Notified(Value):
 
 
 class Stray(Value):
-    """The agent sent data that is not a valid message. `beginning` is the first part of the data."""
+    """Data from the agent was ignored: an invalid message, or an update that could no longer be held back.
+
+    `beginning` is the beginning of the data.
+    """
 
     reason: str
     beginning: str = ""

@@ -102,7 +102,7 @@ def _bounded(field: QuestionField, rule: dict[str, Any], least: str, most: str) 
 
 
 def _number(value: Any) -> float | None:
-    """Return the value as a float; None if it is not a number or does not fit into a float."""
+    """Return the value if it is a number in the range of a float; None otherwise."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if is_number and abs(value) <= sys.float_info.max else None
 

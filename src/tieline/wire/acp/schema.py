@@ -132,7 +132,7 @@ class McpCapabilities(AcpShape):
 
 
 class SessionCapabilities(AcpShape):
-    """The agent's capabilities for sessions. A capability is offered if it is present, whatever its content."""
+    """The agent's capabilities for sessions. A capability is offered unless its value is null or false."""
 
     list: Any = None
     delete: Any = None

@@ -88,7 +88,7 @@ class ClientSessions:
         while len(self._held) > HELD_UPDATES or self._held_size > HELD_BYTES:
             dropped = self._held.popleft()
             self._held_size -= len(bytes(dropped))
-            lost.append(facts.Stray(reason="too many updates of sessions that are not open", beginning=_shown(dropped)))
+            lost.append(facts.Stray(reason="too many updates for unopened sessions", beginning=_shown(dropped)))
         return lost
 
 

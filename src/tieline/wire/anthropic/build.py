@@ -2,8 +2,8 @@
 
 The order of members is fixed, and the messages come last, so that consecutive requests in a conversation begin with the
 same bytes and the upstream's prompt cache works. In long conversations, the tools, the system prompt and the turns (see
-`build_messages`) are fragments from the conversation cache. If the client uses this protocol, a fragment that means the
-same is the client's own JSON (see `model.source`).
+`build_messages`) are fragments from the conversation cache. If the client uses this protocol, a fragment whose meaning
+the gateway did not change is the client's own JSON (see `model.source`).
 
 The API caches the prompt up to each cache mark, and reuses a cached prompt only up to a mark. A mark from the client is
 a member of the JSON of its block. The gateway's own marks move with every request, so they are inserted into the
@@ -161,7 +161,7 @@ def _limit_marks(prompt: _Prompt, request: Request) -> None:
 def _write_system(messages: tuple[Message, ...], source: RequestSource | None, unmarked: int = 0) -> Fragment:
     """Build the system prompt from `messages`, and remove its first `unmarked` cache marks.
 
-    If the messages are those that `source` was parsed to, the text is the client's own JSON.
+    If the messages were parsed from `source` and are unchanged, the text is the client's own JSON.
     """
     writer = BlockWriter(NO_TOOL_NAMES, extensions=True)
     blocks: list[TextBlock] = []

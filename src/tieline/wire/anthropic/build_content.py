@@ -54,7 +54,7 @@ _MARKABLE = frozenset({TextBlock, ImageBlock, DocumentBlock, ToolUseBlock, ToolR
 
 
 class BlockWriter(Struct):
-    """Builds the blocks of a message or of the system prompt. `notes` says which content was lost or replaced."""
+    """Builds the blocks of a message or of the system prompt. `notes` lists content that was left out or replaced."""
 
     names: ToolNames
     extensions: bool
@@ -243,7 +243,10 @@ class BlockWriter(Struct):
 
 
 def is_signed(part: Thinking) -> bool:
-    """Return whether thinking has a signature that the API may have issued. A signature with a colon is from OpenAI."""
+    """Return whether thinking has a signature that the API may have issued.
+
+    A signature that contains a colon is from an OpenAI upstream.
+    """
     signature = part.signature
     return signature is not None and signature != "" and ":" not in signature
 

@@ -135,7 +135,8 @@ class TurnWriter(Struct):
     ) -> WireTurn:
         """Build a turn from these messages, and remove its first `unmarked` cache marks.
 
-        `is_last` says whether the turn is the last of the request. If so, its trailing white space is removed.
+        `is_last` says whether the turn is an unfinished answer at the end of the request. If so, its trailing white
+        space is removed.
         """
         blocks = BlockWriter(self.names, self.dialect.extensions, self.dialect.unsigned_thinking)
         content = _content(role, messages, blocks, strip_thinking)
@@ -201,7 +202,7 @@ def _has_directives(message: Message) -> bool:
 
 
 def _reminder(message: Message, blocks: BlockWriter) -> list[TextBlock]:
-    """Convert a system message at a position where the upstream accepts none to a `<system-reminder>`."""
+    """Return a system message as a `<system-reminder>`, for a position where the upstream accepts no system message."""
     blocks.notes += [
         left_out(part.kind, "the upstream accepts no system message here")
         for part in message.parts

@@ -31,9 +31,9 @@ class ToolList(Fragment):
 def build_tools(
     request: Request, dialect: Dialect, source: RequestSource | None, cache: ConversationCache | None
 ) -> ToolList:
-    """Return the tools of a request as JSON: as the client sent them in `source`, if they mean the same.
+    """Return the tools of a request as JSON: the client's own JSON from `source`, if that has the same meaning.
 
-    They are cached, because they rarely change during a conversation.
+    The result is cached, because tools rarely change during a conversation.
     """
 
     def build() -> ToolList:

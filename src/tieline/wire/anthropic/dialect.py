@@ -50,7 +50,7 @@ class Options(Value):
     arguments: Literal["buffered", "incremental"] = "incremental"
     usage: bool = True
     estimate: Callable[[], int] | None = None
-    """A function that estimates the token count of the prompt, used if the upstream has not reported it in time."""
+    """A function that estimates the token count of the prompt. It is used if message_start precedes the real count."""
 
 
 DEFAULT = Dialect()

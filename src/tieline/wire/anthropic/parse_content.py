@@ -1,7 +1,8 @@
 """Parse the blocks of a client's messages.
 
-Blocks that only this protocol has become Foreign parts with their JSON unchanged. In a tool result, which cannot
-contain Foreign parts, such a block becomes text that any model can read, with the JSON of the block in `meta`.
+Blocks that only this protocol has become Foreign parts with their JSON unchanged. Search results and documents that
+consist of text become text that any model can read, with the JSON of the block in `meta`. A tool result cannot contain
+Foreign parts, so all of its blocks that only this protocol has become such text.
 """
 
 import re
@@ -118,7 +119,7 @@ def text_part(block: TextBlock) -> Text:
 
 
 def meta_of(cache_control: Any, own: Mapping[str, Any]) -> Meta:
-    """Return the `meta` of a part or tool: the cache mark, under a shared key, and members of this protocol only."""
+    """Return the `meta` of a part or tool: `own`, and the cache mark under a key that all protocols share."""
     if not own:
         return {"cache_control": cache_control} if cache_control else NO_META
     return {"cache_control": cache_control, PROTOCOL: own} if cache_control else {PROTOCOL: own}

@@ -310,7 +310,8 @@ class ResponseReader(StreamReader):
     def _part(self, block: BlockIn, index: int, is_standard_input: Callable[[Raw], bool]) -> Part:
         """Return the part that a block starts, without its text.
 
-        `is_standard_input` checks the input at the start of a tool_use block.
+        `is_standard_input` checks the input at the start of a tool_use block. If the check fails, no more
+        frames are copied to the client.
         """
         match block.type:
             case "text":
@@ -496,7 +497,7 @@ def read_reply(
 
 
 def _text_at_start(part: Part, block: BlockIn) -> str:
-    """Return the text of a part that a block contains when it starts."""
+    """Return the text that a text or thinking block contains when it starts; empty for any other block."""
     if type(part) is Text or (type(part) is Thinking and not part.redacted):
         return block.text or block.thinking or ""
     return ""

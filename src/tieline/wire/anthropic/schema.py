@@ -209,11 +209,11 @@ class RequestFields(Struct, kw_only=True):
     stream: bool | None = None
     thread: Raw = ABSENT
     metadata: Raw = ABSENT
-    """The last field, because it is translated and also passed on unchanged, like all fields of a subclass."""
+    """Must be the last field: it is translated, but also passed on unchanged, like the fields of KnownRequest."""
 
 
 class KnownRequest(RequestFields, kw_only=True, forbid_unknown_fields=True):
-    """A request with all known fields. The fields that this subclass adds are passed on unchanged."""
+    """A request that has only known fields. The fields that this subclass adds are passed on unchanged."""
 
     betas: Raw = ABSENT
     cache_control: Raw = ABSENT

@@ -60,7 +60,7 @@ def is_unsigned(message: Message) -> bool:
 
 
 class Past(Struct):
-    """The earlier messages of a conversation. The thinking in the first `stripped` messages is removed."""
+    """The messages of a conversation. The thinking in the first `stripped` messages is not sent."""
 
     messages: Sequence[Message]
     stripped: int

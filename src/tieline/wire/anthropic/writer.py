@@ -1,8 +1,8 @@
 """Write the events of a leg as a Messages answer: a stream, or one body.
 
 The writer numbers the blocks; parts that this protocol cannot express get no number. The input of a tool call is never
-sent in content_block_start, because many clients read it only from deltas. It is always a JSON object, because clients
-expect one.
+sent in content_block_start, because many clients read it only from deltas. Input that is not a JSON object is converted
+to one, because clients expect an object.
 
 Frames from an upstream that uses the same protocol are copied (see `model.source`), unless the gateway changed their
 meaning.

@@ -61,7 +61,10 @@ _SYSTEM = msgspec.json.Decoder(str | list[TextShape] | None)
 
 
 def read_system(raw: Raw) -> tuple[Message, ...]:
-    """Parse a top-level system prompt: a string or a list of text blocks. Return no message if it is empty."""
+    """Parse a top-level system prompt: a string or a list of text blocks. Return no message if it is empty.
+
+    Raise BadRequest if the prompt is of any other type.
+    """
     try:
         system = _SYSTEM.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

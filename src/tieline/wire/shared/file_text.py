@@ -48,7 +48,7 @@ class ShownFile(NamedTuple):
 
 
 def bare(shown: str) -> str:
-    """Return the text of a file without what a tool added: tags, a heading, line numbers, the status of a command."""
+    """Return the text of a file without a tool's additions: tags, a heading, line numbers, the status of a command."""
     head = COMMAND_HEAD.match(shown)
     return unwrap(shown[head.end() :] if head else shown).text
 

@@ -38,7 +38,7 @@ def kind_of(status: int) -> ErrorKind:
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the number of seconds to wait before a retry, or None if the headers do not say.
 
-    Header names are in lower case. A date in `retry-after` is compared with the upstream's own `date` header.
+    Header names must be in lower case. A date in `retry-after` is compared with the upstream's own `date` header.
     """
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:

@@ -12,11 +12,11 @@ _FAILURES = ("error", "<tool_use_error>")
 def match_results(
     results: list[ToolResult], tools: Sequence[str | None], calls: Sequence[Part], earlier: Sequence[ToolResult]
 ) -> tuple[list[ToolResult], list[ToolCall]]:
-    """Set the call id of each result that has none, and return the results. Also return the calls without a result.
+    """Set missing call ids in `results` where they can be inferred. Return the results, and the calls without a result.
 
     A result is matched to a call by the name of the tool, or by order if there are as many results without an id as
     unanswered calls. `tools` contains the tool name of each result, or None if it is unknown. `calls` contains the
-    calls that the results belong to. `earlier` contains results of these calls that were parsed before.
+    calls that the results belong to. `earlier` contains all results of these calls so far, including `results`.
     """
     answered = {result.call_id for result in earlier}
     unanswered = [part for part in calls if isinstance(part, ToolCall) and part.id not in answered]

@@ -52,7 +52,7 @@ def settings_of(sent: Mapping[str, Any], translated: Mapping[str, Any], own: Set
 
 
 def covers(sent: Any, translated: Any) -> bool:
-    """Return whether `sent` contains all of `translated`. It may have additional members."""
+    """Return whether `sent` contains all of `translated`. Additional members are allowed if they can be passed on."""
     return _covers(_plain(sent), _plain(translated))
 
 

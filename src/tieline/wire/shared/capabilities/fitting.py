@@ -217,7 +217,10 @@ class _CallFitter:
         return ["bash", "-lc", value] if role == "command" and not plain_name(name).endswith("s") else [value]
 
     def _located(self, path: str, name: str, options: Sequence[Schema]) -> str:
-        """Return the path, made absolute if the tool requires that and the client's directory is known."""
+        """Return the path, made absolute if the tool requires that and the client's directory is known.
+
+        For a property named `uri`, return an absolute path as a `file:` URL.
+        """
         if name == "uri":
             return f"file://{path}" if path.startswith("/") else path
         items = [resolve(option.get("items", {}), self.root) for option in options]

@@ -13,7 +13,7 @@ _MAXIMUM = re.compile(r"(?:max(?:imum)?|up to|at most)\D{0,16}(\d[\d_,]{0,11})(?
 
 
 def in_unit(millis: int, name: str, options: Sequence[Schema], about: str) -> int | None:
-    """Return the timeout in the unit of a tool's property, limited to the allowed range; None if the unit is unknown.
+    """Return the timeout in the unit of a tool's property, limited to its maximum; None if the unit is unknown.
 
     `name` is the name of the property, `options` its alternative schemas, `about` the description of the tool.
     """

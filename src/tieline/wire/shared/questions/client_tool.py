@@ -249,7 +249,10 @@ def _answer_of(one: Mapping[str, Any]) -> Any:
 
 
 def _matched(answers: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Any]:
-    """Return the answers by field name. An answer is assigned by field name or question text, otherwise by position."""
+    """Return the answers by field name.
+
+    An answer is assigned by field name or question text, or by position if there are as many answers as fields.
+    """
     by_name = {plain_name(name): answer for name, answer in answers.items()}
     values: dict[str, Any] = {}
     rest = [answer for name, answer in answers.items()]

@@ -107,16 +107,17 @@ def may_be_skipped(field: Field) -> bool:
 
 
 class ParsedAnswers(NamedTuple):
-    """Values by field name, and the number of fields that were answered."""
+    """Values by field name, and the number of fields that need not be asked again. A skipped field has no value."""
 
     values: dict[str, Any]
     taken: int
 
 
 def parse_answers(words: str, fields: Sequence[Field]) -> ParsedAnswers:
-    """Parse the answers to all fields if `words` has one line per field, otherwise the answer to the first field.
+    """Parse the answers to all fields if `words` has one valid line per field, otherwise the answer to the first field.
 
-    Raise UnclearAnswer if an answer cannot be understood, or AnswerSkipped if the person does not want to answer.
+    Raise UnclearAnswer if the answer cannot be understood, or AnswerSkipped if the person does not want to answer a
+    required field.
     """
     lines = [line for line in words.splitlines() if line.strip()]
     if len(fields) > 1 and len(lines) == len(fields):
