@@ -63,11 +63,11 @@ class Wording(NamedTuple):
     remedy: str
     """A command for the user, as the continuation of "Remove it, then …"."""
     renewal: str
-    """What the user should do if other users could have read the document."""
+    """Advice if other users could have read the document, as the continuation of "If others use this machine, …"."""
 
 
 class StoredCopies(NamedTuple):
-    """The copies of a document. `problem` says why the keyring could not be read; it is empty if it could."""
+    """The copies of a document. If the keyring could not be read, `problem` says why; otherwise, it is empty."""
 
     in_keyring: bytes | None
     in_file: bytes | None
@@ -133,13 +133,16 @@ class CredentialStore:
         return str(self.path)
 
     async def clear(self) -> bool:
-        """Delete the document from the keyring and from the file. Return whether there was one."""
+        """Delete the document from the keyring and from the file. Return whether there was one.
+
+        Raise GatewayError if the file cannot be removed, or if there is no file and the keyring fails.
+        """
         was_in_file = await self._in_thread(self._remove_file)
         try:
             was_in_keyring = await self._keyring.remove(KEYRING_SERVICE, self._entry)
         except KeyringError as error:
             if was_in_file:
-                self._warn(f"{error}: a {self._wording.name} may be left there")
+                self._warn(f"{error}: the {self._wording.name} may be left there")
                 return True
             raise GatewayError("internal", f"{error}: a {self._wording.name} may be left there.") from error
         return was_in_file or was_in_keyring
@@ -272,7 +275,7 @@ class TimedKeyring:
 
 
 def read_now(read: Callable[[], Coroutine[Any, Any, T]], otherwise: T, seconds: float) -> T:
-    """Run a coroutine in another thread and wait for its result. If there is none after `seconds`, return `otherwise`.
+    """Run a coroutine in another thread and return its result, or `otherwise` if it fails or takes more than `seconds`.
 
     The caller may be inside an event loop, which is blocked meanwhile.
     """

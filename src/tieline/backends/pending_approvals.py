@@ -24,7 +24,7 @@ async def submit(item: InboxItem, human: Human) -> Answer:
 
 
 class PendingItems:
-    """The open inbox items of one conversation. Each is identified by the number of the upstream's request."""
+    """A set of open inbox items. Each is identified by the number of the upstream's request."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks

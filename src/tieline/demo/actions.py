@@ -171,9 +171,9 @@ def repeat_action(before: Action, clause: str) -> Action | None:
 
 
 def find_tool(name: str, tools: Sequence[str]) -> str | None:
-    """Return the tool with this name.
+    """Return the tool with this name. If there is none, compare again, ignoring case and server prefixes.
 
-    If there is none, compare the names again, ignoring case and server prefixes.
+    Return None if no name matches.
     """
     wanted = name.lower()
     exact = (tool for tool in tools if tool == name)

@@ -80,7 +80,7 @@ def decide(request: Request) -> DemoReply:
 
 
 def _summary(request: Request) -> str:
-    """Return a summary of the conversation before the request for it."""
+    """Return a summary of the conversation up to, but not including, the request for the summary."""
     before = read_conversation(before_last_request(request.messages))
     return summaries.write(before.user_text, [(outcome.name, outcome.text) for outcome in before.outcomes])
 

@@ -63,7 +63,7 @@ def _after(action: Action, before: str | None) -> str:
 
 
 def _lines_with(pattern: str, before: str | None) -> str:
-    """Return the first line of the file content `before` that contains the pattern, or else the pattern itself.
+    """Return the first line of the file content `before` that contains the pattern, or the pattern itself if none does.
 
     The edit formats can replace only whole lines.
     """

@@ -16,9 +16,10 @@ _ARGUMENTS = ("input", "patch", "patchtext", "text")
 
 
 def patch_call(action: Action, tools: Sequence[ClientTool]) -> CallTool | None:
-    """Return a call that makes a change to a file with a patch, or None if the client has no tool for that.
+    """Return a call that changes a file with a patch, or None if the client has no tool for that.
 
-    A freeform tool takes the patch as raw text, a function takes it in an argument.
+    Also return None if a patch cannot express the action. A freeform tool takes the patch as raw text; a function takes
+    it in an argument.
     """
     patch = _patch(action)
     tool = next((tool for tool in tools if plain_name(tool.name) == _NAME), None)

@@ -70,7 +70,7 @@ class FillHints:
         return self._numbers.pop(0) if fits else None
 
     def _proper_name(self) -> str:
-        """Return the first capitalised words that do not begin a sentence, or else the first capitalised word."""
+        """Return the first capitalised words that do not begin a sentence, otherwise the first capitalised word."""
         found = re.search(r"(?<=[\w,;:] )[A-Z]\w+(?: [A-Z]\w+)*", self.words[:4000])
         found = found or re.search(r"[A-Z]\w+", self.words[:4000])
         return found[0] if found else ""
@@ -127,7 +127,10 @@ class SchemaFiller:
         return next(said, options[0])
 
     def _object(self, schema: Schema, depth: int) -> dict[str, Any]:
-        """Return an object with the required properties, or with all properties if the schema has no `required`."""
+        """Return an object with the required properties, or with all properties if the schema has no `required`.
+
+        Deeply nested objects have only the required properties.
+        """
         properties = properties_of(schema)
         names = required_of(schema) if "required" in schema or depth >= 3 else list(properties)
         if depth > MAX_DEPTH * 2:

@@ -24,7 +24,7 @@ _MAX_RESULT = 200
 
 
 class WrittenSummary(NamedTuple):
-    """A summary that the demo model wrote, and the text of the message after it."""
+    """A summary that the demo model wrote. `rest` is the text that follows it in the same message."""
 
     request: str
     results: Sequence[tuple[str, str]]

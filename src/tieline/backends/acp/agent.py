@@ -101,9 +101,9 @@ class Agent:
     ) -> "Agent":
         """Start an agent process and initialize the connection. Raise GatewayError if that fails.
 
-        `folder` is the agent's working folder. If it is empty, the configured one is used. `host` is what the gateway
-        does for the agent, by default that of the default workspace. `on_end` is called with the agent when the process
-        ends.
+        `folder` is the agent's working folder. If it is empty, the configured one is used. `host` holds the gateway's
+        services for the agent, by default those of the default workspace. `on_end` is called with the agent when the
+        process ends.
         """
         folder = folder or spec.cwd or settings.cwd
         try:

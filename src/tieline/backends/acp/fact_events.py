@@ -189,7 +189,10 @@ class Activities:
         """The id of the call to which each terminal belongs, by the terminal's name."""
 
     def call(self, call: facts.AgentCall) -> Activity:
-        """Return the activity of a call that has begun or changed. Terminals assigned to the call earlier are kept."""
+        """Return the activity of a call that has begun or changed.
+
+        Unless the call has content, it keeps the terminals that were assigned to it earlier.
+        """
         known = self._calls.get(call.id)
         if known is not None and not call.content:
             call = replace(call, terminals=tuple(dict.fromkeys([*call.terminals, *known.terminals])))

@@ -94,7 +94,7 @@ class RequestFingerprint(NamedTuple):
     """Whether the request contains parts from the user after the agent's last message."""
     kind: RequestKind
     history: SeenHistory
-    """What a session has seen of the conversation once it has received the whole request."""
+    """The history of a session that has received the whole request."""
 
 
 class HistoryPosition(NamedTuple):

@@ -75,7 +75,10 @@ class Fleet:
             self._dismiss(agent, IDLE)
 
     def give_back(self, agent: Agent) -> None:
-        """Record that a turn no longer uses an agent. Once no turn uses it, its process is ended after a while."""
+        """Record that a turn no longer uses an agent.
+
+        Once no turn uses it, its process is ended: at once if it is retiring, otherwise after `idle_after` seconds.
+        """
         agent.uses -= 1
         if agent.uses:
             return

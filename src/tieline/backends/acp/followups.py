@@ -42,7 +42,7 @@ class Followups:
         self._unconfirmed.clear()
 
     def next(self) -> str:
-        """Return the next text to send, or an empty string if there is none."""
+        """Return the next text to send, or an empty string if there is none or the limit has been reached."""
         self._waiting.extend(self._unconfirmed)
         self._unconfirmed.clear()
         while self._waiting and self._count < MAX_FOLLOWUPS:

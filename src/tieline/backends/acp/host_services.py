@@ -11,7 +11,10 @@ from tieline.model.ports import Host
 
 
 class TerminalCommand(NamedTuple):
-    """A command to run in a terminal. Only the last `limit` bytes of its output are kept."""
+    """A command to run in a terminal. Only the last `limit` bytes of its output are kept.
+
+    If `limit` or `cwd` is None, the implementation uses a default.
+    """
 
     program: str
     arguments: Sequence[str]

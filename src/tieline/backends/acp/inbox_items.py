@@ -1,9 +1,9 @@
-"""Builds the inbox items for permission requests from agents. They show the user everything that the agent would do.
+"""Builds the inbox items for permission requests from agents. An item shows all that the agent reports about a call.
 
-An item always contains the arguments of the call unchanged. The command, the path and the change have fields of their
-own. The details contain all other arguments, followed by the agent's own description of the call, which never replaces
-arguments. The size of an item is limited. If an item is too long, the middle of its longest fields is replaced by a
-mark that says how much is hidden, and the user cannot allow the action permanently.
+An item contains the arguments of the call unchanged, unless they are too long. The command, the path and the change
+have fields of their own. The details contain all other arguments, followed by the agent's own description of the call,
+which never replaces arguments. The size of an item is limited. If an item is too long, the middle of its longest fields
+is replaced by a mark that says how much is hidden, and the user cannot allow the action permanently.
 """
 
 import difflib
@@ -19,7 +19,10 @@ from tieline.model.inbox import Approval, Option, OptionKind, PlanReview, within
 from tieline.wire.acp import facts
 
 MAX_COMPARED = 6_000
-"""Maximum number of lines, in both texts together, that are compared. Comparing longer texts takes too long."""
+"""Maximum number of lines, in both texts together, that are compared. Comparing longer texts takes too long.
+
+Common lines at both ends do not count.
+"""
 CONTEXT = 3
 
 ALLOW = ("allow_once", "allow_always")
@@ -48,7 +51,7 @@ class PlanDraft(NamedTuple):
 
 
 def permission_of(request: facts.PermissionRequested, ruled: Ruling = NO_RULING) -> Approval:
-    """Return the inbox item for a permission request. It shows everything that would run or change.
+    """Return the inbox item for a permission request.
 
     If `ruled` says that a file is protected, no lasting permission is offered, because the agent would remember it and
     never ask again.
@@ -168,7 +171,11 @@ def _texts(call: facts.AgentCall, arguments: str) -> list[str]:
 
 
 def _diff(diff: facts.CallDiff) -> str:
-    """Return a change as a unified diff. If it is too long to compare, list all old lines, followed by all new ones."""
+    """Return a change as a unified diff.
+
+    If the change is too long to compare, list all old lines, followed by all new ones, without the common lines at both
+    ends.
+    """
     before, after = (diff.old or "").splitlines(), diff.new.splitlines()
     same = _common(before, after)
     rest = _common(before[same:][::-1], after[same:][::-1])

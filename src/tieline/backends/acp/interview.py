@@ -1,8 +1,8 @@
 """Asks an agent's questions as plain text in the conversation, one after the other.
 
 `Interview.text` returns the text to write; `Interview.answer` is called with the user's next message and returns the
-outcome. If two messages fail to answer a question, the question is declined, and the second of them is passed to the
-agent.
+outcome. If two messages fail to answer a question, the question is declined, and the second message is passed to the
+agent. A question that asks only for consent is declined by the first message that does not consent.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ MAX_TRIES = 2
 
 
 class InterviewOutcome(NamedTuple):
-    """A settled question and its answer. If the user's message did not answer it, `text` is that message."""
+    """A settled question and its answer. If the user's message did not answer the question, `text` is that message."""
 
     question: AgentQuestion
     filled: QuestionAnswer

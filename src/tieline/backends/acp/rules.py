@@ -1,9 +1,9 @@
 """Interface for rules that decide about permission requests before the user is asked.
 
 An agent runs with the rights of its process and decides itself when to request permission. So the rules, like the user,
-know only what the agent says it will do. If no rule applies, the user is asked. Some agents put a command only in the
-title (Gemini) or the content (Kimi) of a call. The rules may deny a call because of such a hint, but they allow a call
-only because of its structured input.
+see only the agent's own description of an action. If no rule applies, the user is asked. Some agents put a command only
+in the title (Gemini) or the content (Kimi) of a call. The rules may deny a call because of such a hint, but they allow
+a call only on the basis of its structured data.
 """
 
 from typing import Literal, NamedTuple, Protocol
@@ -26,7 +26,7 @@ class AgentAction(NamedTuple):
     hinted_commands: tuple[str, ...] = ()
     """Texts that may contain the command if `command` is empty. They can lead to a denial, never to an approval."""
     hinted_paths: tuple[str, ...] = ()
-    """Files that are named outside the structured input. They can lead to a denial, never to an approval."""
+    """Files that are named only in the text of the call. They can lead to a denial, never to an approval."""
 
 
 class Ruling(NamedTuple):
@@ -37,7 +37,7 @@ class Ruling(NamedTuple):
     risk: str = ""
     """The risk of the action, in one sentence for the user."""
     is_protected: bool = False
-    """Whether the action concerns a protected file. The user cannot allow such actions permanently."""
+    """Whether the action may change a protected file. The user cannot allow such an action permanently."""
 
 
 NO_RULING = Ruling("ask")

@@ -141,7 +141,7 @@ def option_resets(
 
 
 def _setting(name: str, value: str, state: SessionOptions, title: str) -> OptionChange | None:
-    """Return the change that sets one value, or None if it is already set."""
+    """Return the change that sets one value; None if none is needed. Raise BadRequest if the value is not offered."""
     option = _option(name, state.options)
     if option is not None and option.kind == "boolean":
         return _flag(option, value)

@@ -1,9 +1,9 @@
 """Stores sessions across restarts of the gateway: enough to recognise a conversation, but none of its text.
 
 There is one document for each session that the agent can reopen. It contains the agent's name, the agent's id for the
-session, the folder, the time of last use, and digests of the session's history. All documents are read once, before the
-first request. Documents for other folders are ignored, because they may belong to other gateways. Old and surplus
-documents are removed.
+session, the workplace, the name of the client's key, the time of last use, and digests of the system messages and the
+history. All documents are read once, before the first request. Documents for folders that are not configured are
+ignored, because they may belong to other gateways. Old and surplus documents are removed, whatever their folder.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ MAX_ITEMS = 10_000
 MAX_HISTORIES = 4
 
 StoredDigest = tuple[int, int, bytes]
-"""A `TextDigest` without its text: the length, the checksum of the text's beginning, and the digest."""
+"""A `TextDigest` without its `head`: the length, the checksum of the text's beginning, and the digest."""
 
 
 class StoredHistory(Value):
@@ -68,7 +68,8 @@ _write = msgspec.json.Encoder().encode
 class SessionStorage(NamedTuple):
     """The store that holds the documents, and the clock that provides the time of last use.
 
-    `shelf` differs between machines that share a store, because an agent can reopen a session only where it began.
+    `shelf` differs between machines that share a store, because an agent can reopen a session only on the machine
+    where it began.
     """
 
     store: Store
@@ -206,7 +207,7 @@ def _document(stored: StoredAgentSession) -> bytes | None:
 
 
 def _can_reopen(session: AgentSession) -> bool:
-    """Return whether a session can be reopened: it has a history, and its agent supports reopening."""
+    """Return whether a session can be reopened: it has a history and a usable id, and its agent supports reopening."""
     abilities = session.agent.about.abilities if session.agent is not None else None
     is_able = abilities is not None and (abilities.load or abilities.resume)
     return is_able and bool(session.histories) and bool(session.name) and session.name.isprintable()

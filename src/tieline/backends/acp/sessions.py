@@ -80,7 +80,7 @@ class AgentSession:
         self.terminals: set[str] = set()
         """The names of the terminals that the gateway runs for the session."""
         self.host: AgentHost | None = None
-        """What the gateway does for the session, since its latest turn began. It runs the terminals."""
+        """The gateway's services for the session, as of its latest turn. They run its terminals."""
         self._lock = asyncio.Lock()
 
     @property
@@ -183,7 +183,7 @@ class SessionIndex:
         return iter(list(self._sessions))
 
     def find(self, spec_id: str, workplace: Workplace, fingerprint: RequestFingerprint) -> AgentSession | None:
-        """Return the session that a request continues. Prefer the longest history, and then an idle session."""
+        """Return the session that a request continues, if any. Prefer the longest history, then an idle session."""
         near = (self._by_position.get(position, ()) for position in positions_in(fingerprint))
         found = [
             session

@@ -19,7 +19,7 @@ PATIENCE = StopTimeouts(eof=2, term=2, kill=3)
 
 @dataclass(frozen=True, slots=True)
 class AgentHost:
-    """What the gateway does for agents in one workspace, whose absolute path is `cwd`."""
+    """The gateway's services for agents in one workspace, whose absolute path is `cwd`."""
 
     cwd: str
     files: HostFiles | None = None
@@ -35,7 +35,7 @@ class AgentHost:
 
 
 FindHost = Callable[[str], AgentHost | None]
-"""Returns what the gateway does for agents in the workspace with this name; None if there is no such workspace."""
+"""Returns the services for agents in the workspace with this name; None if there is no such workspace."""
 
 
 def no_workspaces(_: str) -> AgentHost | None:
@@ -89,7 +89,7 @@ class AcpBackendSettings:
     """Whether agents may call the clients' tools."""
 
     def host(self, workspace: str) -> AgentHost:
-        """Return what the gateway does for agents in a workspace. Raise GatewayError if there is no such workspace."""
+        """Return the services for agents in a workspace. Raise GatewayError if there is no such workspace."""
         if not workspace:
             return AgentHost(self.cwd, self.files, self.terminals, self.rules)
         found = self.workspaces(workspace)

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 WAIT = 24 * 3600
-"""Timeout of a request, in seconds. A client's tool may take a long time."""
+"""Seconds to wait for data from the gateway. A client's tool may take a long time."""
 
 HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 

@@ -41,7 +41,7 @@ HOST = "127.0.0.1"
 PROGRESS_INTERVAL = 10.0
 """Seconds between two progress notifications for a waiting call."""
 MAX_CALLS = 64
-"""Maximum number of calls in one session that may wait at the same time."""
+"""Maximum number of calls in one session that may wait at the same time. Further calls fail at once."""
 MAX_NAME = 48
 """Maximum length of a tool's name. Agents prepend the server's name, and upstreams allow 64 characters altogether."""
 STOP_WITHIN = 3.0
@@ -81,7 +81,7 @@ class ToolEndpoint:
         return bool(before) and self.tools != before
 
     def server(self, abilities: facts.Abilities) -> McpServer:
-        """Return the MCP server to send to an agent: an HTTP server if the agent supports that, else the shim."""
+        """Return the MCP server to send to an agent. If the agent does not support MCP over HTTP, return the shim."""
         if abilities.mcp_http:
             return McpHttp(type="http", name=NAME, url=self._url, headers=[])
         shim = self._shim

@@ -198,7 +198,7 @@ class AgentTurn:
             self.cancel()
 
     def cancel(self) -> None:
-        """Cancel the turn. Its session becomes free once the agent has ended the turn."""
+        """Cancel the turn. Its session becomes free when the agent has ended it, or after `cancel_within` seconds."""
         if not self._advance(TurnEvent.CANCELLED):
             return
         self._agent.machine.cancel(self._session.name)
@@ -243,7 +243,10 @@ class AgentTurn:
         self._inbox.plan(fact, self.host.human)
 
     def _question(self, fact: facts.QuestionAsked) -> None:
-        """Ask the person if one is present, else call the client's tool for questions, else ask in the conversation."""
+        """Pass a question to the person if one is present. Otherwise, call the client's tool for questions.
+
+        If the client has no such tool, ask in the conversation.
+        """
         question = question_of(fact)
         if self.host.human.is_present:
             self._inbox.question(question, self.host.human)
@@ -390,7 +393,7 @@ class AgentTurn:
     def _finish(self, *, is_torn: bool) -> None:
         """Stop the turn's timers, withdraw its inbox items, and answer its waiting calls with an error.
 
-        `is_torn` says whether the turn was cut off, so that the client may not have seen all of its output.
+        If `is_torn` is true, the turn was cut off, and the client may not have seen all of its output.
         """
         self._timers.stop_all()
         if self._session.endpoint is not None:

@@ -1,8 +1,8 @@
 """The inbox items of one turn: approvals, plan reviews and questions from an agent.
 
 Each item waits for a decision, which is then sent to the agent. An approval shows the agent's own options and is
-answered with the id of one of them. If nobody answers, the request is not cancelled, because most agents would end the
-whole turn. Instead, an option that rejects the request is chosen.
+answered with the id of one of them. If the user does not answer, the request is not cancelled, because most agents
+would then end the whole turn. Instead, an option that rejects the request is chosen.
 """
 
 import asyncio
@@ -47,8 +47,8 @@ class TurnInbox:
     ) -> None:
         """`note` adds a note to the leg. Relative paths in calls are resolved against `folder`, unless it is empty.
 
-        When the user denies a request, `feedback` is called with the user's text and a flag that says whether the agent
-        received this text as part of the answer.
+        When the user denies a request or rejects a plan, `feedback` is called with the user's text and a flag that says
+        whether the agent received this text as part of the answer.
         """
         self._agent = agent
         self._rules = rules

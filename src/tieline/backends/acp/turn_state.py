@@ -14,9 +14,9 @@ to act next.
   that calls made together reach the client together; when the window closes, the leg ends.
 - If neither a person nor a client's tool can answer a question, the leg ends with the question as text
   (`AWAITING_ANSWER`), and the next message in the conversation is the answer.
-- A turn is cancelled when its client abandons it, or when it fails while the agent is still working on it. For the
-  client, the turn is over, but its session stays busy until the agent has ended the turn (`CANCELLING`) and late
-  updates have arrived (`SETTLING`).
+- A turn is cancelled when its client abandons it, when its workspace is removed, or when it fails while the agent is
+  still working on it. For the client, the turn is over, but its session stays busy until the agent has ended the turn
+  (`CANCELLING`) and late updates have arrived (`SETTLING`).
 - `CLOSED` is final: the session is free for the next turn.
 
 `TRANSITIONS` is the complete state machine. An event without an entry for the current state has no effect: client,
@@ -69,7 +69,7 @@ class TurnEvent(Enum):
     WITHDRAWN = auto()
     """The agent no longer needs an answer to its question."""
     CANCELLED = auto()
-    """The client abandoned the turn, or the turn failed while the agent was still working on it."""
+    """The client abandoned the turn, its workspace was removed, or it failed while the agent was still working."""
     AGENT_ENDED = auto()
     """The agent answered the prompt or refused it, or its process ended."""
     CANCEL_TIMED_OUT = auto()

@@ -69,7 +69,7 @@ class Workplaces:
     def has(self, workplace: Workplace, agent: str) -> bool:
         """Return whether the folder and the MCP servers of a workplace of `agent` are still configured.
 
-        The folder of a workspace may be registered later.
+        The folder of a workspace is not checked, because the workspace may be registered later.
         """
         folders = (self._usual.get(agent), *self._folders.values())
         is_known = bool(workplace.workspace) or workplace.folder in folders

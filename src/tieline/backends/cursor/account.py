@@ -31,7 +31,7 @@ NEW = 60.0
 """For this many seconds, a new token is used even if it seems to have expired, because the local clock may be wrong."""
 
 QUIET = 10.0
-"""For this many seconds after a failed refresh, others fail with the same error without calling the service."""
+"""For this many seconds after a failed refresh, further ones fail with the same error without calling the service."""
 
 Clock = Callable[[], float]
 
@@ -151,7 +151,7 @@ class Account:
         except GatewayError as error:
             if self._tokens is None:
                 return error.failed()
-            log.warning("%s", error.message)
+            log.warning("could not read the stored Cursor login (%s); using the current tokens", error.message)
             return None
         if stored is None or self._tokens is None or stored.obtained > self._tokens.obtained:
             self._failure = None

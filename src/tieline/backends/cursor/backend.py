@@ -149,7 +149,8 @@ class CursorBackend:
     async def _ensure_config(self) -> None:
         """Ask the service for settings that the user has not set: the transport, the host and the privacy mode.
 
-        Concurrent requests share one call. Requests wait only for the first call; later calls run in the background.
+        If the user has set both the transport and the privacy mode, the service is not asked. Concurrent requests share
+        one call. Requests wait only for the first call; later calls run in the background.
         """
         options, config_at = self._options, self._config_at
         is_open = options.transport is None or options.identity.ghost_mode is None

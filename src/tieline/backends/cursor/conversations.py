@@ -2,9 +2,9 @@
 
 A client sends its whole history with each request, but no id. A conversation is recognized by a fingerprint of all
 messages up to the model's last one. So the id stays the same as a conversation grows, and conversations that begin with
-the same text have different ids as soon as the model's replies differ. Fingerprints also depend on the account, and on
-a secret that is generated for this process. If a fingerprint is unknown, for example after a restart or an edit of the
-history, the conversation receives a new id, and its history is sent again.
+the same text have different ids as soon as the model's replies differ. Fingerprints also depend on the account, on the
+client's key, and on a secret that is generated for this process. If a fingerprint is unknown, for example after a
+restart or an edit of the history, the conversation receives a new id, and its history is sent again.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ class CursorConversations:
         """The conversations in which a run waits for a reply, in the order in which the runs began to wait."""
 
     def open(self, messages: Sequence[Message], owner: str) -> CursorConversation:
-        """Return the conversation of the account `owner` that the messages continue, or a new one."""
+        """Return the conversation that the messages continue, or a new one. `owner` is the result of `owner_of`."""
         end = _end_of_past(messages)
         found = self._known.get(self._fingerprint(messages[:end], owner)) if end else None
         if found is None or found.is_live:
@@ -106,7 +106,7 @@ class CursorConversations:
     ) -> None:
         """Record that the run of a conversation has ended, and keep `state` for the next turn.
 
-        `messages` is the history, including the reply of the run; `owner` is the account. If the reply is incomplete,
+        `messages` is the history, including the reply of the run; `owner` is as in `open`. If the reply is incomplete,
         `messages` is empty, and nothing is kept.
         """
         conversation.is_live = False

@@ -38,7 +38,7 @@ class StreamRefused(Exception):
 
 
 class AttemptIds(NamedTuple):
-    """The ids of an attempt. `request` is its own id, and `original` that of the first attempt in the same turn."""
+    """The ids of an attempt. `request` is its own id, and `original` that of the first attempt in the same run."""
 
     request: str
     original: str

@@ -7,8 +7,8 @@ A run talks to the service through an `Attempt`, one stream at a time. If the st
 service stalls in the middle of a leg, a new attempt continues where the old one stopped: text that the client has seen
 is neither lost nor repeated. Meanwhile, the run stays `IN_LEG`.
 
-Between two legs the attempt stays open (`PARKED`). If it ends there, the run is `LOST`: the next leg opens a new
-attempt from the whole history. A run that ends a turn with a plan waits for the user's next message
+Between two legs the attempt stays open (`PARKED`). If it ends before the next leg, the run is `LOST`: the next leg
+opens a new attempt from the whole history. A run that ends a turn with a plan waits for the user's next message
 (`AWAITING_REPLY`).
 
 A leg passes through the phases of `LegPhase`, however many attempts it takes. Its events are held until the first one
@@ -247,7 +247,7 @@ class LiveRun:
         """The number of attempts made so far."""
         self._token = ""
         self._owner = ""
-        """The account to which the token belongs."""
+        """Identifies the account to which the token belongs, and the client's key."""
         self._has_retried = False
         """Whether an attempt failed during a leg. If so, the service and the client may have different text."""
         self._transport = service.transport()

@@ -73,7 +73,7 @@ def bare(token: str) -> str:
 
 
 def owner_of(token: str, key: str = "") -> str:
-    """Return a string that identifies the account to which a token belongs and, unless empty, the key named `key`."""
+    """Return a string that identifies the account of a token and, if given, `key`, the name of the client's key."""
     account = read_claims(token).subject or token
     return f"{account}\0{key}" if key else account
 

@@ -1,1 +1,1 @@
-"""Backends for HTTP APIs: every leg is one POST, with the whole history or what is new since a checkpoint."""
+"""Backends for HTTP APIs: every leg is one POST, with the whole history or only the messages after a checkpoint."""

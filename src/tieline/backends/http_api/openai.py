@@ -60,7 +60,10 @@ def responses_codec(
 
 
 def issuer_of(name: str, url: str, headers: Headers) -> str:
-    """Return the identity of an upstream in its checkpoints. It depends on its name, address, key and headers."""
+    """Return a string that identifies an upstream in checkpoints.
+
+    It depends on the upstream's name and address and on the headers, which include the API key.
+    """
     return sha256(repr((name, url, sorted(headers))).encode()).hexdigest()[:24]
 
 

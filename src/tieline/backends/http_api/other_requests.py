@@ -79,7 +79,7 @@ class UpstreamAnswer:
 
     @property
     def usage(self) -> Usage | None:
-        """The tokens that are reported at the end of a JSON body, as far as it was read; None if there are none."""
+        """The usage at the end of a JSON body; None if the body reports none, or until its end has been read."""
         found = _USAGE.findall(self._end)
         try:
             reported = msgspec.json.decode(found[-1], type=_ReportedUsage) if found else None

@@ -1,10 +1,10 @@
-"""Runs for HTTP APIs: every leg posts the whole history, or what is new since the upstream's checkpoint.
+"""Runs for HTTP APIs: every leg posts the whole history, or only the messages after the upstream's checkpoint.
 
 A leg can be retried only while the client has seen nothing of it. Therefore the first events are held until one of them
 would be visible to the client. A failure before that point leads to another attempt, or is reported as a status code.
 An answer that is not streamed becomes visible at its end. In a stream, text and thinking become visible as they arrive.
-So do the arguments of a call, if the client accepts them in increments. Otherwise, a call becomes visible when another
-event follows it or the leg ends.
+So do the arguments of a call, if the client accepts them in increments. Otherwise, calls become visible when text or
+thinking follows them or the leg ends.
 """
 
 import asyncio
@@ -184,7 +184,7 @@ class ReplayLeg:
         self._in_call = False
         """Whether the part being received is a call that is not visible to the client until it is complete."""
         self.notes: Sequence[Note] = ()
-        """Notes about what was changed in the request or left out of it; empty until the request has been built."""
+        """Notes about changes to the request and omissions from it; empty until the request has been built."""
 
     def __aiter__(self) -> Self:
         return self
@@ -253,9 +253,9 @@ class ReplayLeg:
     def _is_empty(self, events: list[Event]) -> bool:
         """Return whether a complete answer has no content, which counts as a failure.
 
-        After tool results, an empty answer is common and not a failure: the model has nothing to add. Nor is it one if
-        the client uses the upstream's protocol: the client receives everything that the upstream sent, which may
-        include content that the gateway does not know.
+        After tool results, an empty answer is common and not a failure: the model has nothing to add. Nor is it a
+        failure if the client uses the upstream's protocol: the client receives everything that the upstream sent, which
+        may include content that the gateway does not recognize.
         """
         if self._request.protocol == self._upstream.codec.protocol:
             return False

@@ -59,7 +59,7 @@ class Codec:
     read_error: Callable[[int, bytes, Headers], Failed]
     recover: Callable[[Request, BuiltRequest, Failed], BuiltRequest | None] | None = None
     """Called with a request, the form in which it was sent, and the failure. If the upstream rejected content that can
-    be omitted, or does not know its checkpoint, returns another form of the request. Otherwise, or if there is no other
+    be omitted, or does not know the checkpoint, returns another form of the request. Otherwise, or if there is no other
     form, returns None."""
     client_headers: Callable[[Request], Headers] | None = None
     """Returns the client's headers to forward. Called only if the client uses the same protocol. If None, no headers
