@@ -12,7 +12,7 @@ from tieline.model.ports import ModelFacts
 ANY_KEY = "local"
 """The key that clients send if the gateway has none. Most clients refuse to start without a key."""
 KEY_VARIABLE = "TIELINE_API_KEY"
-"""The variable that holds the key for clients whose settings name a variable."""
+"""The environment variable that holds the key for clients whose settings name a variable."""
 CONTEXT = 128_000
 """The context window, in tokens, for clients that need a number, if that of the model is not known."""
 OUTPUT = 8192
@@ -28,7 +28,7 @@ class Connection(Value):
     model: str
     key: str = ANY_KEY
     key_variable: str = ""
-    """The variable in which the client finds the key. If it is empty, the settings contain the key itself."""
+    """The environment variable from which the client reads the key; empty if the settings contain the key itself."""
     facts: ModelFacts = ModelFacts()
 
     @property
@@ -46,15 +46,15 @@ class Connection(Value):
 
     @property
     def key_env(self) -> dict[str, str]:
-        """The variable in which the client finds the key, with its value; empty if there is none."""
+        """A mapping from `key_variable` to the key; empty if there is no variable."""
         return {self.key_variable: self.key} if self.key_variable else {}
 
     def with_variable(self) -> "Connection":
-        """Return this connection with the key in a variable."""
+        """Return this connection with the key in the variable KEY_VARIABLE."""
         return replace(self, key_variable=KEY_VARIABLE)
 
     def key_as(self, form: str) -> str:
-        """Return the key or, if a variable holds it, a reference to it: `form` with `{}` replaced by its name."""
+        """Return the key or, if a variable holds it, `form` with `{}` replaced by the name of that variable."""
         return form.replace("{}", self.key_variable) if self.key_variable else self.key
 
 
@@ -69,7 +69,7 @@ class Recipe(Value):
     files: Mapping[str, str] = {}
     """The content of files, by their path in a private folder that exists while the client runs."""
     notes: tuple[str, ...] = ()
-    """What the user should know, such as that their own settings are hidden."""
+    """Remarks for the user, for example that their own settings are not used."""
 
 
 class Headless(Value):
@@ -97,15 +97,15 @@ class Place(NamedTuple):
 class Setting(NamedTuple):
     """A value in a settings file, and the names that lead to it.
 
-    If `match` is not empty, the path leads to a list. The value then replaces the element that has the same member
-    `match` as the value. If there is no such element, the value is appended.
+    If `match` is not empty, the path leads to a list of objects, and `match` names one of their members. The value
+    replaces the object in which this member is the same as in the value, or is appended if there is no such object.
     """
 
     path: tuple[str, ...]
     value: Any
     match: str = ""
     is_default: bool = False
-    """Whether a value that is already there is kept."""
+    """Whether to keep a value that is already in the file."""
 
 
 class UnsafeChange(Exception):

@@ -1,4 +1,4 @@
-"""Changes values in JSON text. Comments, trailing commas, the order of members and all other layout are preserved."""
+"""Changes values in JSON text. Comments, trailing commas, order and layout outside of these values are preserved."""
 
 import json
 import re
@@ -18,7 +18,7 @@ _REST_OF_LINE = re.compile(r"[ \t]*(?://[^\r\n]*)?(?=\r?\n)")
 
 
 class Node(NamedTuple):
-    """A value in the text: where it is, what it is, and its parts if it is an object or a list."""
+    """A value in the text: its position, the parsed value, and the members of an object or the items of a list."""
 
     start: int
     end: int
@@ -101,7 +101,7 @@ def _replace(text: str, node: Node, value: Any) -> str:
 
 
 def _insert(text: str, node: Node, parts: Sequence[Node], value: Any, name: str | None = None) -> str:
-    """Insert a value at the end of an object or a list."""
+    """Insert a value after `parts`, the members or items of `node`. `name` is the name of a new member."""
     label = "" if name is None else f"{json.dumps(name, ensure_ascii=False)}: "
     if not parts:
         outer = _indentation(text, node.start)

@@ -45,7 +45,7 @@ model = OpenAIChatModel({model}, provider=OpenAIProvider(base_url={api}, api_key
 def libraries(connection: Connection) -> list[Snippet]:
     """Return a program for each library, and a request for curl."""
     words = {"url": connection.url, "api": connection.api, "key": connection.key, "model": connection.model}
-    # Python and JavaScript write strings as JSON does.
+    # A JSON string is also a string literal in Python and JavaScript.
     literals = {name: json.dumps(word) for name, word in words.items()}
 
     def program(id: str, title: str, about: str, text: str, language: str = "python") -> Snippet:  # noqa: A002 - the name of the field

@@ -15,7 +15,7 @@ _EDITORS: Mapping[str, Callable[[str, Sequence[Setting]], str]] = {
 
 
 def changed_text(file: SettingsFile, text: str, connection: Connection) -> str:
-    """Return `text`, the present text of a settings file or an empty text, with the settings for a connection.
+    """Return `text`, the current text of a settings file (empty for a new file), with the settings for a connection.
 
     Raise UnsafeChange if the text cannot be changed safely.
     """

@@ -64,7 +64,7 @@ def _line(setting: Setting) -> str:
 
 
 def _without_table(lines: list[str], header: str) -> list[str]:
-    """Return the lines without those of a table. Keep a comment right before the next table: it belongs there."""
+    """Return the lines without those of a table. Keep a comment right before the next table, which it describes."""
     starts = [number for number, line in enumerate(lines) if _HEADER.match(line)]
     for start, end in pairwise([*starts, len(lines)]):
         if re.sub(r"#.*|\s", "", lines[start]) == header:

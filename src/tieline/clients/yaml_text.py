@@ -17,7 +17,7 @@ _KEY = re.compile(r"(?P<name>[A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+(?P<value>[^#\s].*?
 
 
 def scalar(value: Any) -> str:
-    """Return a value on one line."""
+    """Return a value as YAML on one line."""
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
         return value
     return json.dumps(value, ensure_ascii=False)  # YAML includes JSON

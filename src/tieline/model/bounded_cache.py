@@ -1,4 +1,4 @@
-"""A least-recently-used cache of bounded size, used wherever the project caches values."""
+"""A least-recently-used cache of bounded size."""
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator

@@ -4,8 +4,9 @@ All values are immutable; use `msgspec.structs.replace` to make a modified copy.
 
 - JSON that is only passed on (arguments, schemas) stays JSON *text*. It is parsed only where its content is needed.
   Otherwise it reaches the receiver exactly as it was sent.
-- `meta` holds fields that exist in only one protocol (cache marks, citations), keyed by the name of that protocol. Only
-  codecs of that protocol read them.
+- `meta` holds fields without a neutral form. Fields of one protocol, such as citations, are keyed by the name of that
+  protocol, and only its codecs read them. Fields that several protocols share have keys of their own, such as
+  `cache_control` for cache marks.
 - `meta[STATE]` holds opaque state that an *upstream* expects to receive again with the next request: thought
   signatures, encrypted reasoning. It maps field names to JSON text, is never changed, and is sent to no other upstream.
 """

@@ -30,7 +30,7 @@ ALLOWING_KINDS: frozenset[OptionKind] = frozenset(["allow_once", "allow_always"]
 
 
 ITEM_LIMIT = 1 << 20
-"""Maximum length of one inbox item in characters: its command, diff, details and arguments together."""
+"""Maximum length of one inbox item in characters: its command, diff or plan, details and arguments together."""
 
 
 class Approval(Value, tag="permission"):

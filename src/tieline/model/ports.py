@@ -210,7 +210,7 @@ class ForwardedAnswer(Protocol):
 
     @property
     def usage(self) -> Usage | None:
-        """The tokens that the upstream reported, after the whole body was read; None if it reported none."""
+        """The usage that the upstream reported, known once the whole body has been read; None if it reported none."""
 
     async def chunk(self) -> bytes:
         """Return the next chunk of the body; empty at the end. Raise GatewayError if the body breaks off."""
@@ -230,8 +230,7 @@ class ForwardingBackend(Protocol):
 class Store(Protocol):
     """Persistent storage for documents. Each is a byte string with a key, in a named collection (a "shelf").
 
-    No method raises an exception. Disk errors are logged, and a document that could not be written is lost at the next
-    restart.
+    No method raises an exception. Failures are logged, and a change that could not be written may be lost.
     """
 
     async def read(self, shelf: str) -> Mapping[str, bytes]:
@@ -244,26 +243,29 @@ class Store(Protocol):
         """Return the size in bytes of every document of a shelf by key, in the same order as `read`."""
 
     async def write(self, shelf: str, key: str, data: bytes) -> None:
-        """Write a document, replacing the one with the same key."""
+        """Write a document, replacing any earlier one with the same key."""
 
     async def remove(self, shelf: str, key: str | None = None) -> None:
         """Remove the document with this key, or all documents of the shelf if `key` is None."""
 
     def is_written(self, shelf: str, key: str | None = None) -> bool:
-        """Return whether all changes of the document, or of the shelf if `key` is None, have been written."""
+        """Return whether all changes to the document, or to the shelf if `key` is None, have been written."""
 
     async def aclose(self) -> None:
-        """Wait until all documents are written."""
+        """Wait, up to a time limit, until all changes have been written."""
 
 
 class DocumentArchive(Protocol):
-    """A bounded, persistent collection of documents, each private to its owner."""
+    """A bounded, persistent collection of documents, each private to its owner.
+
+    `get`, `holds` and `remove` raise GatewayError if a shared database cannot be reached.
+    """
 
     async def get(self, owner: str, document_id: str) -> bytes | None:
         """Return a document; None if there is no document with this id and owner, or if it has expired."""
 
     def touch(self, owner: str, document_id: str) -> bool:
-        """Mark a document as used. Return False if it is not stored, or if that is not known without waiting."""
+        """Mark a document as used. Return False if it is not stored, or if finding it would require waiting."""
 
     async def holds(self, owner: str, document_ids: Collection[str]) -> bool:
         """Return whether all these documents are stored. Mark them as used."""
@@ -272,7 +274,7 @@ class DocumentArchive(Protocol):
         """Store a document, replacing any earlier one with this id. Return False if it is too large."""
 
     async def remove(self, owner: str, document_id: str) -> bool:
-        """Remove a document. Return False if there is none with this id and owner."""
+        """Remove a document. Return False if there is none with this id and owner, or if it had expired."""
 
     async def aclose(self) -> None:
         """Wait until all changes have been written to the store."""

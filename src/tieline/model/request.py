@@ -54,7 +54,7 @@ class Sampling(Value):
 class Reasoning(Value):
     """How much the model should think: not at all, up to a token budget, or as much as it sees fit.
 
-    `effort` is a level such as low or high, and is independent of `mode`.
+    `mode` is None if the client did not set it. `effort` is a level such as low or high, and is independent of `mode`.
     """
 
     mode: Literal["off", "budget", "adaptive"] | None = None
@@ -135,7 +135,7 @@ class Request(Value):
     protocol: str = ""
     """The client's protocol. Only a backend of the same protocol passes on `extra` and `headers`."""
     extra: Mapping[str, msgspec.Raw] = {}
-    """Top-level fields that the gateway does not know, as received."""
+    """Top-level fields that the gateway does not recognise, as received."""
     headers: tuple[tuple[str, str], ...] = ()
     """The client's headers that are passed on to an upstream of the same protocol, with lower-case names."""
     may_store: bool = False

@@ -15,7 +15,7 @@ class Place(NamedTuple):
 
 
 NOWHERE = Place()
-"""The place of what belongs to no named key and to the default workspace."""
+"""The place of something that belongs to no named key and is in the default workspace."""
 
 
 class Scope(NamedTuple):
@@ -25,7 +25,7 @@ class Scope(NamedTuple):
     workspace: str | None = None
 
     def covers(self, owner: str, workspace: str) -> bool:
-        """Return whether what belongs to this owner and workspace is in the scope."""
+        """Return whether a reader with this scope may see the items of this owner and workspace."""
         return self.owner in (None, owner) and self.workspace in (None, workspace)
 
 

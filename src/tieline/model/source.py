@@ -16,7 +16,7 @@ class AnswerSource(Struct, frozen=True):
     text: bytes
     is_stream: bool
     is_exact: bool = True
-    """Whether `text` and the events have the same meaning. If not, only fields that the gateway does not know are
+    """Whether `text` and the events have the same meaning. If not, only fields that the gateway does not recognise are
     taken from `text`."""
     model: bytes = b""
     """The JSON member that holds the model's name, exactly as it appears in `text`; empty if there is none."""

@@ -45,19 +45,23 @@ class Workspaces(Protocol):
 
     @property
     def names(self) -> Collection[str]:
-        """The names of all workspaces, kept up to date."""
+        """A live view of the names of all workspaces."""
 
     def listed(self) -> Sequence[WorkspaceInfo]: ...
 
     def info(self, name: str) -> WorkspaceInfo: ...
 
     async def register(self, path: str, autonomy: Autonomy | None = None) -> WorkspaceInfo:
-        """Return the workspace of a folder, which is created if necessary. Raise BadRequest if that is not possible."""
+        """Return the workspace of an existing folder, after registering the folder if it has none.
+
+        If `autonomy` is not None, set the autonomy of the workspace. Raise GatewayError if the path is not that of a
+        folder, or if too many folders are registered.
+        """
 
     def change(self, name: str, autonomy: Autonomy) -> WorkspaceInfo: ...
 
     async def remove(self, name: str) -> None:
-        """Remove a registered workspace, and stop everything that runs in it."""
+        """Remove a workspace, and stop everything that runs in it. Raise GatewayError if it was not registered."""
 
     async def toolbox(self, name: str) -> Toolbox | None:
         """Return the tools of a workspace; None if it has none."""
@@ -69,4 +73,4 @@ class Workspaces(Protocol):
         """Return the files of a workspace that a person can attach to a message; None if it has no tools."""
 
     async def has_file(self, name: str, path: str) -> bool:
-        """Return whether a file is in a workspace. Without tools this is not known, and the answer is yes."""
+        """Return whether a file is in a workspace. If the workspace has no tools, return True without looking."""

@@ -154,7 +154,7 @@ class Archive:
     def touch(self, owner: str, document_id: str) -> bool:
         """Mark a document as used. Return False if `get` would not return it.
 
-        Documents stored by earlier processes are found only after the first call to `get` or `remove`.
+        Documents stored by earlier processes are found only after the first call to `get`, `holds` or `remove`.
         """
         key = _Key(owner, document_id)
         entry = self._index.get(key)
@@ -188,7 +188,7 @@ class Archive:
         return True
 
     async def remove(self, owner: str, document_id: str) -> bool:
-        """Remove a document. Return False if there is none with this id and owner."""
+        """Remove a document. Return False if there is none with this id and owner, or if it had expired."""
         await self._list()
         key = _Key(owner, document_id)
         entry = self._index.get(key)

@@ -1,4 +1,4 @@
-"""Estimate the number of tokens in a prompt, for upstreams that cannot count tokens."""
+"""Estimate the tokens in a prompt, for upstreams that do not count them, and the size of a message in memory."""
 
 from tieline.model.content import File, Foreign, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from tieline.model.request import Request
@@ -14,7 +14,7 @@ _OBJECT = 200
 def estimate(request: Request) -> int:
     """Estimate the number of tokens in a prompt.
 
-    The estimate is one for every four characters, plus a fixed number for every message, tool and image.
+    The estimate is one token for every four characters, plus a fixed number for every message, tool and image.
     """
     tokens = 0
     characters = 0

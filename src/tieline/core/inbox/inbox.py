@@ -131,7 +131,7 @@ class Inbox:
         self.others_changed()
 
     def others_changed(self) -> None:
-        """Update timers and watchers. Call this after the items or the watchers of other replicas have changed."""
+        """Update the timers and wake the watchers. Call this after items or watchers of other replicas have changed."""
         self._restart_timers()
         self._wake()
 
@@ -220,7 +220,7 @@ class Inbox:
             self._remove(item.id)
 
     async def ask(self, origin: Origin, item: InboxItem) -> Answer:
-        """Add an item and wait for its answer. Return a rejection if the item times out."""
+        """Add an item and wait for its answer. Return a rejection if the item times out or the inbox is full."""
         answer = await self._answer_to(origin, item)
         for listener in self._listeners:
             listener(origin, item, answer)

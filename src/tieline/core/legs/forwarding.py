@@ -113,7 +113,7 @@ class ForwardedLeg:
             self._charge = meter.open(owner, backend, model, user_agent, endpoint, self._estimate)
 
     def _estimate(self) -> int:
-        """Estimate the tokens of a JSON request. The size of other content, such as audio, says little about them."""
+        """Estimate the tokens of a JSON request. Return 0 for other content, whose size is no indication."""
         return self._request.size // CHARACTERS_PER_TOKEN if "json" in self._request.content_type else 0
 
     def _settle(self, status: Status) -> None:

@@ -49,7 +49,7 @@ MAX_MESSAGE = 8192
 """Maximum length of an error message in characters. Some upstreams report an error with a whole HTML page."""
 
 MAX_PLAIN_REQUEST = 128 * 1024
-"""Size in bytes up to which a request is estimated by its size, which is much faster than to look at its content."""
+"""Size in bytes below which tokens are estimated from the size of a request, which is faster than from its content."""
 
 INTERNAL_ERROR = GatewayError("internal", "Something went wrong inside the gateway; its log says what.")
 
@@ -135,10 +135,10 @@ class LedgerEntry:
             self._charge = meter.open(*labels, self._estimate)
 
     def charge(self, ending: Finished | Failed | None, usage: Usage | None, parts: Sequence[Part]) -> None:
-        """Record what the request used, once. This happens before the client receives the ending.
+        """Record the tokens that the request used, unless this has been done. Call this before the ending is sent.
 
-        If the upstream answered but did not report what it used, this is estimated. If the client disconnected before
-        the end, `ending` is None.
+        If the upstream answered without reporting its usage, estimate it. If the client disconnected before the end,
+        `ending` is None.
         """
         charge = self._charge
         if charge is None or charge.is_settled:
@@ -151,7 +151,10 @@ class LedgerEntry:
             charge.settle(status, Usage(input=self._estimate(), output=output if parts else 0), is_estimated=True)
 
     def _estimate(self) -> int:
-        """Estimate the tokens of the prompt: by its size or, if it may contain images, by its content."""
+        """Estimate the tokens of the prompt: from its size or, if that is unknown or large, from its content.
+
+        A large prompt may contain images, whose size says little about their tokens.
+        """
         size = self.client.request_size
         return size // CHARACTERS_PER_TOKEN if 0 < size < MAX_PLAIN_REQUEST else estimate(self.request)
 
@@ -226,7 +229,7 @@ class LedgerEntry:
         if not isinstance(ending, Finished):
             metrics.errors[client.frontend, "cancelled" if ending is None else ending.kind] += 1
         elif ending.reason is StopReason.PAUSED:
-            message = "the upstream paused the turn; to a client without pauses this looks like its end"
+            message = "the upstream paused the turn; a client without pauses treats the turn as finished"
             self.note(Note(kind="paused", message=message))
         record.ending = ending
         ledger.records.end(record, self.elapsed(), client.request_size, parts)

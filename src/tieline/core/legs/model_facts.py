@@ -54,7 +54,7 @@ class ModelDescriptions:
         self._upstreams = upstreams
 
     def complete(self, full_name: str, info: ModelInfo) -> ModelInfo:
-        """Complete a description: take each fact from the configuration, else from `info`, else from the family."""
+        """Complete a description. Configured facts take precedence over `info`, and `info` over facts of the family."""
         if info.owner in self._upstreams:
             family = self._families.find(info.id.rpartition("/")[2].lower())
             info = replace(info, **{**family.known(), **info.known()})

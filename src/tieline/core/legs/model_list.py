@@ -71,7 +71,7 @@ class ModelList:
         return _allowed({**models, **self._by_name(self._router.aliases)}, access)
 
     async def alias_examples(self, access: ModelAccess | None = None) -> Mapping[str, ModelInfo]:
-        """Return a mapping with one entry for each alias pattern that has a fixed target.
+        """Return a mapping with one entry for each alias pattern that has a single `*` and a fixed target.
 
         The key is an example of a name that matches the pattern, and the value is the target model.
 
@@ -113,7 +113,7 @@ class ModelList:
         return self._router.find(name, access)
 
     def invalidate(self) -> None:
-        """Discard the cached models and routes. Call this when the backends change."""
+        """Mark the list of models as outdated, and discard the cached routes. Call this when the backends change."""
         self._listed_at = None
         self._changes += 1
         self._router.clear_cache()

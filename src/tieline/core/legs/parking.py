@@ -45,9 +45,8 @@ class ParkedRuns:
         self._runs: dict[ParkedRun, None] = {}
         self._waiting: dict[str, dict[str, ParkedRun]] = {}
         self.waiting: Mapping[str, Mapping[str, ParkedRun]] = self._waiting
-        """The parked runs, by owner and by the ids of the calls whose results they wait for. A run is looked up only
-        among those of its owner, so a client that knows or guesses the id of a call cannot resume the run of another.
-        """
+        """The parked runs, by owner and by the ids of the calls whose results they wait for. A request finds only runs
+        of its own owner, so knowing the id of a call is not enough to resume the run of another owner."""
 
     def park(self, parked: ParkedRun) -> None:
         """Park a run until it is claimed or the deadline passes. If the capacity is exceeded, close the oldest run."""

@@ -79,7 +79,7 @@ class Router:
         return [alias for alias in self._aliases if "*" not in alias]
 
     def alias_examples(self) -> list[str]:
-        """For each alias pattern with a fixed target, return a name that matches it and contains the target's name."""
+        """Return an example of a name for each alias pattern that has a single `*` and a fixed target."""
         fixed = {alias: target.partition("/")[2] for alias, target in self._aliases.items() if "*" not in target}
         return [
             model if fnmatchcase(model, alias) else alias.replace("*", model)

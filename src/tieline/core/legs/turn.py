@@ -60,7 +60,7 @@ class GatewayToolsRun:
         self._host = host
         self._request = request
         self._hidden: set[str] = set()
-        """The ids of the calls to gateway tools, which are hidden from the client."""
+        """The ids of the calls that are hidden from the client: calls to gateway tools and to unknown tools."""
         self.rounds: list[Message] = []
         """The calls to gateway tools and their results, for clients that keep them in their history."""
 
@@ -100,7 +100,7 @@ class _MergedLeg:
         self._splice = Splice()
         self._has_started = False
         self._is_hidden = False
-        """Whether the part being received is a call to a gateway tool."""
+        """Whether the part being received is hidden from the client, as a call to a gateway tool or an unknown tool."""
         self._reply: list[Part] = []
         self._to_execute: deque[tuple[ToolCall, Activity]] = deque()
         self._running: RunningCall | None = None

@@ -163,7 +163,7 @@ class _RepairedEvents:
         self.index = 0
         self.calls = 0
         self.changed = False
-        """Whether calls were added or removed. If so, the stop reason may have to change."""
+        """Whether parts were rewritten. If so, the number of calls and thus the stop reason may have changed."""
 
     def take(self) -> list[Event]:
         events, self.events = self.events, []

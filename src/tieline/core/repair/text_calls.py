@@ -2,7 +2,7 @@
 
 Models trained on several call formats sometimes write a call as text. The forms below are recognised. Each begins with
 an opener, and all but the last end with a closer. Only well-formed calls to offered tools count; anything else remains
-text. Text is held back from a possible opener on, until it is clear whether it is a call.
+text. From a possible opener on, text is held back until it is clear whether it is a call.
 
     <tool_call>{"name": …, "arguments": {…}}</tool_call>
     <function=name>{…}</function>               or with <parameter=key>value</parameter> inside

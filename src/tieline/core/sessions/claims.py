@@ -14,7 +14,7 @@ from tieline.tasks import Tasks
 
 
 class SessionElsewhere(GatewayError):
-    """Another replica has claimed the session. It has to serve the request."""
+    """Another replica has claimed the session, and has to serve the request."""
 
     def __init__(self, replica: str) -> None:
         message = "Another replica is using this session, but it does not answer; try again in a moment."
@@ -23,7 +23,7 @@ class SessionElsewhere(GatewayError):
 
 
 class SessionClaims(Protocol):
-    """The claims of all replicas, and the changes of stored sessions."""
+    """The claims of all replicas, and notifications of changes to stored sessions."""
 
     @property
     def replica(self) -> str:
@@ -37,13 +37,13 @@ class SessionClaims(Protocol):
         """Return whether another replica is alive."""
 
     async def claim(self, session_id: str) -> str | None:
-        """Claim a session for this replica. If another one has claimed it, return the name of that replica.
+        """Claim a session for this replica. Return None, or the name of the other replica that has claimed it.
 
         Raise GatewayError if the store cannot be reached.
         """
 
     async def release(self, session_id: str) -> None:
-        """Give up a claim of this replica. It remains until the store can be reached and contains all changes."""
+        """Give up a claim of this replica. The claim remains until the store is reachable and contains all changes."""
 
     async def is_claimed(self, session_id: str) -> bool:
         """Return whether this replica has the claim. If the store cannot be reached, return True."""

@@ -5,7 +5,7 @@ message is being generated, it is stored regularly. If the gateway stops before 
 stored last is kept, with the ending *cancelled*.
 
 If replicas share the store, a session is read again before it is shown or changed, and claimed while it is changed
-(see `claims`). Changes are stored before they are published, so a page that receives a change finds it on any replica.
+(see `claims`). Changes are then stored before they are published, so a page that receives one finds it on any replica.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class SessionView(NamedTuple):
     turns: list[Turn]
     branches: dict[str, list[str]]
     running: str | None
-    """The id of the message being generated, if there is one."""
+    """The id of the message that this gateway is generating; None if there is none, or if another replica does it."""
 
 
 class _LiveSession:
@@ -106,7 +106,7 @@ async def no_examples(_: str) -> Toolbox | None:
 class PageSessions:
     """All sessions of the web page.
 
-    `clock` returns Unix time, `examples` the tools for example sessions, and `rights` what an owner may use. `claims`
+    `clock` returns Unix time, `examples` the tools for example sessions, and `rights` the rights of an owner. `claims`
     are the claims of the replicas that use the same store; None if there is only this gateway.
     """
 
@@ -160,7 +160,7 @@ class PageSessions:
         return found
 
     def holder(self, session_id: str) -> str:
-        """Return the other replica that was found to generate a message in a session; empty if there is none."""
+        """Return the other replica that was generating a message when the session was last read; empty if none was."""
         session = self._sessions.get(session_id)
         is_elsewhere = session is not None and session.draft is None and session.summary.running
         return session.stored.replica if session is not None and is_elsewhere else ""
@@ -285,7 +285,7 @@ class PageSessions:
             await self._stop(session)
 
     async def stop_workspace(self, workspace: str) -> None:
-        """Stop generating messages in all sessions of a workspace."""
+        """Stop generating messages in all sessions of a workspace. Other replicas are not affected."""
         there = [session for session in self._sessions.values() if session.summary.workspace == workspace]
         await asyncio.gather(*(self._stop(session) for session in there))
 
@@ -456,7 +456,7 @@ class PageSessions:
     # ── Storage ──────────────────────────────────────────────────────────────────────────────────
 
     async def _changed(self, session: _LiveSession, turn: Turn | None = None, *events: BusEvent) -> None:
-        """Store a session, and `turn` before it, and publish the change after `events`."""
+        """Store `turn`, if given, and the session. Publish the change; with replicas, publish `events` before it."""
         if self._claims is None:
             self._bus.publish(SessionChanged(session.summary))
         if turn is not None:
@@ -475,7 +475,7 @@ class PageSessions:
             await self._store.write(turns_shelf(session.id), turn.id, msgspec.json.encode(turn))
 
     async def _load(self) -> None:
-        """Load the list of sessions, or those that other replicas have changed."""
+        """Load all sessions if necessary. Then read those again that other replicas have changed."""
         async with self._loading:
             if not self._is_loaded:
                 # A change that is announced from now on makes the list stale again.
@@ -522,7 +522,7 @@ class PageSessions:
         self._check_replica(session)
 
     def _check_replica(self, session: _LiveSession) -> None:
-        """Mark a session as idle if the replica that generated a message in it is dead."""
+        """Mark a session as idle if the process that was generating a message in it is gone."""
         if session.draft is None and session.summary.running:
             replica = session.stored.replica
             if self._claims is None or replica == self._claims.replica or not self._claims.is_alive(replica):

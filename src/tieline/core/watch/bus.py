@@ -1,4 +1,4 @@
-"""The event bus, which tells watchers such as the web page about changes and gives access to the records of legs."""
+"""The event bus, which informs watchers such as the web page of changes and gives access to the records of legs."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -60,7 +60,7 @@ class SessionDeleted(NamedTuple):
 
 
 class ModelsChanged(NamedTuple):
-    """The available models or backends changed, or what tools and agents may do without asking."""
+    """The available models or backends changed, or the autonomy of a workspace."""
 
 
 BusEvent = LegChanged | MessageEvents | TurnCompleted | SessionChanged | SessionDeleted | ModelsChanged
@@ -174,7 +174,7 @@ class Bus:
 
 
 def searchable_text(leg: LegSummary) -> str:
-    """Return the text in which queries are searched, in lower case."""
+    """Return the text that is searched for the words of a query, in lower case."""
     texts = (
         leg.client,
         leg.frontend,

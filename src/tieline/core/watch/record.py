@@ -217,8 +217,8 @@ class LegRecord:
             budget = Budget(MAX_RECORD_SIZE)
             self.request = budget.request(self.request)
             size = budget.spent
-        # The text is stored three times: in the deltas, in their fragments and in the parts. Legs with activities or
-        # other changes are measured exactly.
+        # This estimate is generous: the text is both in the deltas and in the parts. Legs that failed, were changed or
+        # have activities are measured exactly.
         is_plain = type(self.ending) is Finished and not self.has_activities and self.sent is None
         events_size = 3 * _parts_size(parts) + VALUE_OVERHEAD * self.count if is_plain else MAX_RECORD_SIZE + 1
         if events_size > MAX_RECORD_SIZE or self.count > MAX_SEPARATE_EVENTS:
@@ -306,7 +306,7 @@ class LegRecords:
         self.prefix = prefix
         """The beginning of all ids."""
         self.notify: Callable[[LegRecord], None] | None = None
-        """Called with a leg's record when the leg is routed, sends its first event or ends; None if nothing watches."""
+        """Called with a leg's record when the leg is routed, sends its first event or ends; None without watchers."""
         self.on_end: Callable[[LegRecord], None] | None = None
         """Called with a leg's record when the leg ends; None if ended legs are not stored."""
         self.kept: deque[LegRecord] = deque()

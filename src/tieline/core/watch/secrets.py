@@ -44,7 +44,10 @@ def is_secret_name(name: str) -> bool:
 
 
 def secret_values(settings: Mapping[str, str]) -> list[str]:
-    """Return the values in `settings` (headers or environment variables) whose name or format suggests a secret."""
+    """Return the values in `settings` (headers or environment variables) whose name or format suggests a secret.
+
+    The words of such a value are returned as well, for example the token after `Bearer`.
+    """
     found = [value for name, value in settings.items() if is_secret_name(name) or _LIKELY.search(value)]
     return [*found, *(word for value in found for word in value.split() if word != value)]
 
