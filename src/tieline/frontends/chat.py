@@ -56,7 +56,7 @@ class ChatFrontend:
     async def complete(self, exchange: Exchange, *, model: str | None = None) -> None:
         """Answer one request with a whole or a streamed response.
 
-        If `model` is given, it replaces the name in the body.
+        If `model` is not None, it replaces the model name in the body.
         """
         body = await exchange.body()
         try:
@@ -104,7 +104,7 @@ def is_cursor_editor(exchange: Exchange, request: Request) -> bool:
 
 
 def _with_delivery(request: Request, options: wire.Options) -> Request:
-    """Adapt the request to `options`, which say in which form the client receives the answer."""
+    """Adapt the request to `options`, which determine the form in which the client receives the answer."""
     if options.reasoning == "think":
         request = replace(request, messages=without_tags(request.messages))
     if options.arguments == "incremental":

@@ -54,7 +54,8 @@ def _shared(endpoint: Endpoint) -> Endpoint:
 
     async def serve(exchange: Exchange) -> None:
         if exchange.client_key is not None:
-            exchange.response_headers = PREFLIGHT[:1]  # replaces that of a configured origin: two would be invalid
+            # This replaces the same header for a configured origin: two would be invalid.
+            exchange.response_headers = PREFLIGHT[:1]
         await endpoint(exchange)
 
     return serve

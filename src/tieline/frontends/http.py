@@ -36,9 +36,9 @@ TEXT = b"text/plain; charset=utf-8"
 
 MIB = 1024 * 1024
 MAX_RESERVED = 256 * MIB
-"""Maximum total size, in bytes, of all requests in progress and of what WebSockets remember between requests."""
+"""Maximum total size, in bytes, of the requests in progress and of the conversations that WebSockets remember."""
 TRIM_ABOVE = 32 * MIB
-"""If more bytes than this were reserved at some time, free memory is returned to the system once none are reserved."""
+"""If the reserved bytes have exceeded this number, free memory is returned to the system once none are reserved."""
 RETRY_AFTER = 5.0
 STALL_TIMEOUT = 300.0
 """Seconds after which a client that reads nothing is disconnected, for streams that do not belong to a leg."""
@@ -50,7 +50,8 @@ INTERNAL_ERROR = 1011
 
 MISDIRECTED = 421
 ELSEWHERE = (b"x-tieline-elsewhere", b"1")
-"""The response header of a replica that is about to stop, and asks the other one to serve a forwarded request."""
+"""The response header with which a replica that is about to stop returns a forwarded request to the replica that sent
+it, which then serves the request itself. The status of the response is `MISDIRECTED`."""
 
 STREAM_HEAD = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -113,7 +114,7 @@ class HttpCycle(Protocol):
     def part(self) -> Awaitable[tuple[bytes | None, bool]]:
         """Return the next part of the request body, and whether it is the last one.
 
-        The part is None if the client has disconnected. After the last part, wait for that.
+        The part is None if the client has disconnected. After the last part, wait until the client disconnects.
         """
 
     def receive(self) -> Awaitable[MutableMapping[str, Any]]:
@@ -205,7 +206,7 @@ class AsgiCycle:
 
 
 class BodyBudget:
-    """Limits the total memory that all request bodies take up."""
+    """Limits the total memory that request bodies, and data kept between requests, take up."""
 
     __slots__ = ("_limit", "_peak", "_trim", "kept", "reserved")
 
@@ -496,7 +497,8 @@ async def fail(
 ) -> None:
     """Respond with an error, unless a response has already begun. If there is an open WebSocket, close it.
 
-    `request_id` is the name of the header with the id of the request, if the upstream sent one.
+    `request_id` is the name of the response header for the id that the upstream gave to the request. If it gave none,
+    the response gets a new id.
     """
     if exchange.websocket is not None:
         await exchange.websocket.close(INTERNAL_ERROR, error.message)

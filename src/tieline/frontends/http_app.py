@@ -92,7 +92,7 @@ class PathTable:
         return None
 
     def missing(self, method: str, path: str) -> GatewayError:
-        """Return the error for a path at which nothing is served. Log each such path once."""
+        """Return the error for a path at which nothing is served. Log each path once, up to MAX_LOGGED_PATHS paths."""
         shown = ascii(path[:MAX_LOGGED_LENGTH])[1:-1]
         if shown not in self._logged and len(self._logged) < MAX_LOGGED_PATHS:
             self._logged.add(shown)
@@ -109,8 +109,8 @@ class PathTable:
 def _parents(path: str) -> Iterator[str]:
     """Yield the wildcard paths with one to three names before the `*` that match a path.
 
-    For `/v1/models/a/b` these are `/v1/models/*` and `/v1/models/a/*`. A model name may contain slashes, so `*` can
-    stand for several names.
+    For `/v1/models/a/b` these are `/v1/models/*`, `/v1/models/a/*` and `/v1/*`, in this order. A model name may contain
+    slashes, so `*` can stand for several names.
     """
     pieces = path.split("/", 4)
     return ("/".join((*pieces[:depth], "*")) for depth in (3, 4, 2) if len(pieces) > depth)
@@ -145,7 +145,7 @@ class HttpApp:
         self._observe = observe
         self._workspaces = workspaces
         self._working: dict[str, set[asyncio.Task[None] | None]] = {}
-        """The tasks that serve requests of a named workspace."""
+        """The tasks that serve requests of named workspaces, by the name of the workspace."""
         self.served = 0
         """The number of requests that have begun."""
         self.active = 0
@@ -161,7 +161,7 @@ class HttpApp:
             await cycle.end()
 
     async def serve(self, cycle: HttpCycle, *, is_forwarded: bool = False) -> None:
-        """Answer one request. `is_forwarded` says whether another replica has received and checked it."""
+        """Answer one request. `is_forwarded` is true if another replica has received, checked and forwarded it."""
         cluster = self._cluster
         exchange = Exchange(cycle, self._limit, self._bodies, keeps_body=cluster is not None, is_forwarded=is_forwarded)
         if cluster is not None and cluster.is_draining:

@@ -47,7 +47,7 @@ class OwnerForwarder(Protocol):
     """The other replicas of a cluster."""
 
     async def forward_to_owner(self, exchange: Exchange, identity: str) -> bool:
-        """Forward a request to the replica that minted an id. Return False if it has to be answered here."""
+        """Forward a request to the replica that minted an id. Return False if the request has to be answered here."""
 
 
 class InboxFrontend:
@@ -104,7 +104,7 @@ class InboxFrontend:
         await exchange.respond(200, msgspec.json.encode({"id": item_id, "answer": answer}))
 
     def _check_reachable(self, item_id: str, scope: Scope) -> None:
-        """Raise GatewayError if another replica holds the item: it could not be reached."""
+        """Raise GatewayError if another replica holds the item. Call this if that replica could not be reached."""
         own = {item.id for item in self._inbox.items}
         if any(item.id == item_id for item in self._inbox.items_in(scope) if item.id not in own):
             message = "The replica that holds this item does not answer; try again in a moment."
@@ -170,7 +170,10 @@ class InboxFrontend:
         return msgspec.json.encode({"version": self._inbox.version, "items": self._inbox.items_in(scope)})
 
     async def _book(self, exchange: Exchange) -> Rulebook:
-        """Return the grants of the workspace that a request names."""
+        """Return the grants of the workspace that a request names, or of the default workspace if it names none.
+
+        Raise GatewayError if the gateway's own tools are off.
+        """
         book = self._rulebook
         if exchange.workspace and self._workspaces is not None:
             book = await self._workspaces.rulebook(exchange.workspace)

@@ -20,7 +20,7 @@ LIFETIME = 30 * 24 * 3600
 """Number of seconds for which a pass is valid. After that, the key has to be entered again."""
 
 FindKey = Callable[[str], NamedKey | None]
-"""Returns the key with a name; None if there is no such key."""
+"""Returns the key with the given name; None if there is no such key."""
 
 
 class Passes:
@@ -31,7 +31,7 @@ class Passes:
         self._clock = clock
 
     def issue(self, given: str, host: str, key: NamedKey = OWN_KEY) -> str:
-        """Return a pass for the page at this host. `given` is the value of `key`."""
+        """Return a pass for the page at this host. If `key` is one of the gateway's own keys, `given` is its value."""
         until = int(self._clock()) + LIFETIME
         if not key.name:
             return f"{until}.{_signature(given, until, host).decode()}"

@@ -77,7 +77,7 @@ class Profiles:
         self._default = default or Profile()
         self._editor = (editor or Profile()).completed_by(EDITOR)
         self._by_tools = [self._default.completed_by(Profile(tools=tools)) for tools in (False, True)]
-        """The profiles of clients whose keys do not, or do, allow the gateway's own tools, if there are no others."""
+        """The profiles of clients without and with the gateway's own tools, for use if no profiles are configured."""
         self.common = None if self._profiles or has_named_keys else self._default
         """The profile of all clients. If it is None, the profile depends on the client: call `of`."""
 

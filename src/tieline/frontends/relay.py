@@ -65,7 +65,7 @@ class TurnForwarder(Protocol):
     """The other replicas of a cluster."""
 
     async def forward_turn(self, exchange: Exchange, request: Request) -> bool:
-        """Forward a request if another replica holds its run. Return False if it has to be served here."""
+        """Forward a request if another replica has to answer it. Return False if it has to be served here."""
 
 
 class ClientProtocol(msgspec.Struct, frozen=True):
@@ -334,7 +334,10 @@ class _OpenResponse(msgspec.Struct, eq=False):
             await self.write(writer.keep_alive())
 
     async def finish_cancelled(self, protocol: ClientProtocol) -> None:
-        """Unless the client has left, say that the gateway is stopping, or have a forwarding replica go elsewhere."""
+        """End a response whose task was cancelled. Unless the client has left, report that the gateway is stopping.
+
+        A replica that forwarded the request is asked to serve it itself, if the response has not begun.
+        """
         if self._task is not None:
             self._task.uncancel()
         if self._has_left:

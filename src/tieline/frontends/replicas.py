@@ -38,7 +38,7 @@ from tieline.tasks import Tasks
 log = logging.getLogger("tieline")
 
 SECRET_HEADER = b"x-tieline-cluster"
-"""The request header with the secret of the cluster. Only the private listener reads it, and removes it."""
+"""The request header with the secret of the cluster. The private listener checks and removes it."""
 HOST_HEADER = b"x-tieline-host"
 """The request header with the host name that the client used."""
 
@@ -105,7 +105,10 @@ class Peers(Protocol):
         """Return the tag of the other replica that minted an id; None if there is none, or it is not alive."""
 
     def with_agents(self, model: str) -> str | None:
-        """Return the tag of the other replica that has to serve a model, because only it has the workspace."""
+        """Return the tag of the other replica that has to serve a model, because this one does not have the workspace.
+
+        Return None if this replica can serve the model, or no replica can.
+        """
 
     async def send(self, tag: str, request: PeerRequest) -> PeerResponse:
         """Send a request and return the head of the response. Raise PeerFailed if there is none."""
@@ -114,7 +117,8 @@ class Peers(Protocol):
 class Replicas:
     """Decides which requests are forwarded, and forwards them.
 
-    `holds` returns whether a run of this replica, of the client with this key, waits for the result of a call.
+    `holds` takes the name of a key and a call id. It returns whether a run of this replica waits for the result of that
+    call, from a client with that key.
     """
 
     def __init__(self, peers: Peers, tasks: Tasks, holds: Callable[[str, str], bool]) -> None:
@@ -122,7 +126,7 @@ class Replicas:
         self._tasks = tasks
         self._holds = holds
         self.forwarding = 0
-        """The number of requests that other replicas are answering for clients of this one, without the page's."""
+        """The number of requests from clients of this replica that other replicas are answering."""
 
     @property
     def is_draining(self) -> bool:
@@ -130,7 +134,11 @@ class Replicas:
         return self._peers.is_draining
 
     async def forward_turn(self, exchange: Exchange, request: Request) -> bool:
-        """Forward a request if another replica holds its run. Return False if it has to be served here."""
+        """Forward a request if another replica has to answer it. Return False if it has to be served here.
+
+        A forwarded request is refused if this replica is about to stop and does not hold its run. The result is then
+        True as well.
+        """
         if exchange.is_forwarded:
             holds = partial(self._holds, exchange.place.owner)
             is_refused = self.is_draining and not any(map(holds, answered_calls(request.messages)))
@@ -144,7 +152,10 @@ class Replicas:
             return await self._forward(exchange, tag)
 
     async def forward_to_owner(self, exchange: Exchange, identity: str) -> bool:
-        """Forward a request about an object to the replica that minted its id. Return False if that is not possible."""
+        """Forward a request about an object to the replica that minted its id. Return False if that is not possible.
+
+        `identity` is the id, or the tag of the replica.
+        """
         tag = None if exchange.is_forwarded else self._peers.owner(identity)
         if tag is None:
             return False
@@ -159,7 +170,7 @@ class Replicas:
 
     @contextmanager
     def counted(self) -> Generator[None, None, None]:
-        """Count a forwarded request, so that a replica that is about to stop waits for it."""
+        """Count a request that is being forwarded, so that this replica does not stop before it has been answered."""
         self.forwarding += 1
         try:
             yield
@@ -227,7 +238,7 @@ async def _pass_on(exchange: Exchange, response: PeerResponse) -> None:
 class PrivateApp:
     """The application behind the private listener: the same paths, for requests that contain the cluster's secret.
 
-    The replica that forwarded a request has checked all but its key.
+    The replica that forwarded a request has already checked it. Only the key is checked again.
     """
 
     def __init__(self, app: HttpApp, is_secret: Callable[[bytes], bool]) -> None:
@@ -235,7 +246,7 @@ class PrivateApp:
         self._is_secret = is_secret
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request of any ASGI server."""
+        """Serve a request on any ASGI server."""
         if scope["type"] == "http":
             await self.serve(AsgiCycle(scope, receive, send))
         elif scope["type"] == "websocket":

@@ -1,4 +1,4 @@
-"""Status endpoints: `/`, `/healthz`, `/readyz`, `/metrics`, and the paths that clients probe before they start."""
+"""Status endpoints: `/`, `/healthz`, `/readyz`, `/metrics`, the paths that clients probe first, and `/api/stop`."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -49,7 +49,7 @@ class StopFrontend:
 
 
 class Readiness(NamedTuple):
-    """Whether a load balancer should send requests to this gateway, and why not, or what is wrong."""
+    """The state that `/readyz` reports to a load balancer."""
 
     is_draining: bool = False
     """Whether the gateway is about to stop."""
@@ -61,7 +61,7 @@ READY = Readiness()
 
 
 class StatusFrontend:
-    """Serves health checks and metrics. `features` names what this gateway offers to other programs."""
+    """Serves health checks and metrics. `features` are the names of the features offered to other programs."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class StatusFrontend:
             await exchange.respond(200, b'{"status":"degraded","database":"unavailable"}')
 
     async def identify(self, exchange: Exchange) -> None:
-        """Respond with the name and version of the service, so that other programs can recognise the gateway."""
+        """Respond with name, version and features of the service, so that other programs can recognise the gateway."""
         await exchange.respond(200, msgspec.json.encode(self._identity))
 
     async def metrics(self, exchange: Exchange) -> None:

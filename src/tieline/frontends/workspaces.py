@@ -2,7 +2,7 @@
 
     GET    /api/workspaces         {"workspaces": […]}, each as in `model.workspaces.WorkspaceInfo`
     POST   /api/workspaces         {"path": "/folder", "autonomy": "ask"} registers a folder, and returns its workspace
-    PATCH  /api/workspaces/<name>  {"autonomy": "edits"}; without a name, the default workspace
+    PATCH  /api/workspaces/<name>  {"autonomy": "edits"} changes a workspace; without a name, the default one
     DELETE /api/workspaces/<name>  removes a registered workspace, and stops everything that runs in it
 
 A browser must send the page's token to change something. Keys other than admin keys are not valid for these paths.

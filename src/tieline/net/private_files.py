@@ -61,7 +61,7 @@ def read_private(path: Path, limit: int) -> bytes:
 def open_private(path: Path, flags: int) -> int:
     """Open a file, or create it together with its folder, so that only its owner can read it. Return its descriptor.
 
-    `flags` say whether to read or write. Raise OSError if the file is a link.
+    `flags` select reading or writing, as for `os.open`. Raise OSError if the file is a symbolic link.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not NO_FOLLOW and path.is_symlink():

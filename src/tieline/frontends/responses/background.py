@@ -161,7 +161,10 @@ class BackgroundResponses:
             await exchange.respond(200, running.snapshot)
 
     async def get(self, owner: str, response_id: str) -> StoredResponse:
-        """Return the current state of any stored response. Raise GatewayError if it is not stored."""
+        """Return the current state of any stored response. Raise GatewayError if it is not stored.
+
+        A response whose creation was interrupted by a restart is returned as failed.
+        """
         stored = await self._history.get(owner, response_id)
         if stored is None:
             raise response_not_found(response_id)
@@ -183,7 +186,7 @@ class BackgroundResponses:
         await self._stream(exchange, running, after)
 
     async def cancel(self, owner: str, response_id: str) -> None:
-        """Cancel a response and wait until it has ended. Do nothing if it is not being created."""
+        """Cancel a response and wait up to CANCEL_TIMEOUT until it has ended. Do nothing if it is not being created."""
         running = self._running.get((owner, response_id))
         if running is not None and running.task is not None:
             running.is_cancelled = True
@@ -200,13 +203,17 @@ class BackgroundResponses:
         return await self._history.remove(owner, response_id)
 
     def _begun(self, creation: Creation) -> RunningResponse:
-        """Register and store a response. Raise GatewayError if there are too many, or if it is too large."""
+        """Register and store a response that has just begun.
+
+        Raise GatewayError if too many responses are being created, if the request is too large, or if it names no model
+        and there is no default.
+        """
         owned = sum(owner == creation.owner for owner, _ in self._running) if creation.owner else 0
         if owned >= MAX_RUNNING_OF_KEY or len(self._running) >= MAX_RUNNING:
             whose = "of this key " if owned >= MAX_RUNNING_OF_KEY else ""
             message = f"Too many background responses {whose}are being created; try again when some have ended."
             raise GatewayError("rate_limited", message, retry_after=10)
-        self._gateway.named(creation.request)  # raises GatewayError if there is no model
+        self._gateway.named(creation.request)  # raises GatewayError if there is no model name
         snapshot = with_status(begun_response(wire.ResponseWriter(creation.options).keep_alive()), "queued")
         if not self._creator.begun(creation, snapshot):
             raise GatewayError(

@@ -199,7 +199,7 @@ class ResponseCreator:
         items = tuple(resolved.values())
         body = create.completed(items, context.model)
         if context.size + len(body) > COUNT_ABOVE:
-            await check_values([*context.items, body])  # what the client sent was checked, but not its history
+            await check_values([*context.items, body])  # the body was checked when it arrived, but the history was not
         known = wire.KnownItems(context.items, context.checkpoint)
         try:
             return wire.parse_request(body, self._gateway.conversations, known), items
@@ -227,7 +227,7 @@ class ResponseCreator:
             encrypted=wire.wants_encrypted(fields) or is_stored,
             arguments=profile.arguments or "incremental",
             completes_cut=profile.incomplete == "completed",
-            keep_cut_calls=profile.incomplete != "completed",  # clients may run what a complete response contains
+            keep_cut_calls=profile.incomplete != "completed",  # clients may run the calls in a complete response
         )
 
 

@@ -137,7 +137,7 @@ class ResponsesFrontend:
     async def _is_elsewhere(self, exchange: Exchange, response_id: str, *, even_if_complete: bool) -> bool:
         """Forward a request about a response to the replica that creates it. Return False if it has to be served here.
 
-        A complete response is served here, unless `even_if_complete` is true, because it is stored for all replicas.
+        A complete response is stored for all replicas, so the request is served here unless `even_if_complete` is true.
         """
         if self._replicas is None or exchange.is_forwarded:
             return False
@@ -148,7 +148,10 @@ class ResponsesFrontend:
         return await self._replicas.forward_to_owner(exchange, response_id)
 
     async def _has_conversation_elsewhere(self, exchange: Exchange, body: bytes) -> bool:
-        """Forward a request that adds to a conversation of another replica: one replica makes all its changes."""
+        """Forward a request that adds to the conversation of another replica, which makes all changes to it.
+
+        Return False if the request has to be served here.
+        """
         conversation = CreateRequest(body).conversation if b'"conversation"' in body else None
         return conversation is not None and await self._is_elsewhere(exchange, conversation, even_if_complete=True)
 

@@ -17,7 +17,7 @@ TARGET = "/v1/responses"
 MAX_ERROR = 64 * 1024
 _WEBSOCKET = b"sec-websocket-"
 _MESSAGE_FIELDS = ("type", "stream_id", "generate", "background", "previous_response_id")
-"""Fields of a message that a forwarded request does not have. Its input contains the whole history instead."""
+"""Fields of a message that are left out of the forwarded request, whose input contains the whole history instead."""
 _ENDINGS = frozenset(("response.completed", "response.incomplete"))
 
 
@@ -51,7 +51,7 @@ class ForwardedTurn:
 
     @classmethod
     async def open(cls, replicas: Replicas, exchange: Exchange, creation: Creation) -> Self | None:
-        """Send the turn to the replica that holds its run. Return None if it has to be answered here."""
+        """Send the turn to the replica that has to answer it. Return None if it has to be answered here."""
         headers = [field for field in exchange.header_fields if not field[0].startswith(_WEBSOCKET)]
         turn = PeerRequest("POST", TARGET, [*headers, (b"content-type", b"application/json")], b"")
         owner = replicas.owner_of_turn(creation.request)
@@ -64,7 +64,7 @@ class ForwardedTurn:
         return self
 
     async def __anext__(self) -> list[bytes]:
-        """Return the next events, each as JSON. Raise GatewayError if the response fails before its first event."""
+        """Return the next events, each as JSON. Raise GatewayError if the other replica refuses the turn or is gone."""
         try:
             if self._answer.status != 200:
                 raise await self._error()
@@ -111,7 +111,8 @@ class ForwardedTurn:
 def _body(creation: Creation) -> bytes:
     """Return the message as the body of an HTTP request that contains its whole history.
 
-    What the request continues may be known on this connection only. A conversation is stored for all replicas.
+    The history may be known on this connection only. The items of a conversation are left out, because it is stored for
+    all replicas.
     """
     create = creation.create
     members = {name: value for name, value in create.fields.items() if name not in _MESSAGE_FIELDS}

@@ -126,7 +126,10 @@ class _Memory:
         self._exchange = exchange
 
     def put(self, stream_id: str | None, response_id: str, context: Context) -> None:
-        """Remember a response. If that exceeds the budget, drop it: the client then has to send all items again."""
+        """Remember a response. If that exceeds the budget, drop it.
+
+        If the response is not stored either, the client then has to send all items again.
+        """
         before = self._latest.weight
         self._latest.put((self._connection, stream_id), (response_id, context), context.size)
         if not self._exchange.keep(self._latest.weight - before):

@@ -68,8 +68,8 @@ class HttpClient:
     ) -> HttpResponse:
         """Send a request and return the response when its head has arrived. The caller must read it fully or close it.
 
-        Host, Content-Length and `accept-encoding: identity` are added. Raise PipeError if the request fails, or
-        ValueError if the method, the path or a header is not valid.
+        Host and Content-Length are added, and `accept-encoding: identity` unless `headers` contains Accept-Encoding.
+        Raise PipeError if the request fails, or ValueError if the method, the path or a header is not valid.
         """
         pool = self._pools.get(origin) or self._open_pool(origin)
         head = _head_start(pool.request_line, method, path, tuple(headers))

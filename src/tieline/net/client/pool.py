@@ -5,7 +5,7 @@ the pool as idle, or it is aborted. Its slot in the pool is freed when the trans
 lost.
 
 Each connection has one timer, which is never postponed: a wait only stores its deadline, and a timer that fires before
-the deadline is set again. So a busy connection sets a timer every half minute, not for every read.
+the deadline is set again. So a busy connection sets a timer only now and then, not for every read.
 """
 
 import asyncio
@@ -76,6 +76,7 @@ class PooledConnection(asyncio.Protocol):
         self.is_alive = False
         self.is_reused = False
         self.is_stale = False
+        """Whether this was a reused connection that was closed before any byte of the response arrived."""
         self._max_header_bytes = max_header_bytes
         self._on_free = on_free
         self._on_lost = on_lost

@@ -82,7 +82,10 @@ class Proxies:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> "Proxies":
-        """Read `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`. Lower-case names take precedence."""
+        """Read `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`. Lower-case names take precedence.
+
+        Raise ValueError if the URL of a proxy is invalid.
+        """
         return cls(
             http=_proxy_from(env, "http_proxy"),
             https=_proxy_from(env, "https_proxy"),

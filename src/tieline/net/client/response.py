@@ -120,7 +120,10 @@ class HttpResponse:
         return self._first.get(name, b"")
 
     def pick(self, names: Mapping[bytes, str]) -> tuple[tuple[str, str], ...]:
-        """Return the header fields under their names in `names`. Fields whose name maps to "" are omitted."""
+        """Return the header fields, renamed according to `names`. Fields whose name maps to "" are omitted.
+
+        `names` must have a value for every field name.
+        """
         return tuple([(named, value.decode("latin-1")) for name, value in self._fields if (named := names[name])])
 
     def take(self) -> bytes:
@@ -186,9 +189,10 @@ class HttpResponse:
             self._loop.call_later(grace, self._abort_unless_ended, source)
 
     def news(self, seconds: float) -> asyncio.Future[None]:
-        """Return a future that resolves when the response next changes, and fails if that takes more than `seconds`.
+        """Return a future that resolves when the response next changes.
 
-        A caller that is cancelled while awaiting the future must call `close`.
+        If that takes more than `seconds`, the response fails: the future resolves and `error` is set. A caller that is
+        cancelled while awaiting the future must call `close`.
         """
         if self._waiter is not None:
             raise RuntimeError("a response has one reader at a time")

@@ -1,4 +1,4 @@
-"""The HTTP/2 frames that are parsed and built here instead of by h2: DATA, WINDOW_UPDATE and GOAWAY.
+"""Parses received DATA and GOAWAY frames, and builds WINDOW_UPDATE frames, in place of h2.
 
 h2 manages the state of a connection, its header compression and its settings. But it takes about ten times as long as
 this module to parse a DATA frame, and after a GOAWAY it rejects all data, even for streams that the peer will still
@@ -57,7 +57,7 @@ def unpadded(payload: bytes) -> bytes:
 
 
 def read_goaway(payload: bytes) -> tuple[int, int, str]:
-    """Parse a GOAWAY frame. Return the last stream that the peer will process, the error code and a description."""
+    """Parse a GOAWAY frame. Return the number of the last stream to be processed, the error code and a description."""
     if len(payload) < 8:
         raise ProtocolError("a GOAWAY frame is too short")
     code = int.from_bytes(payload[4:8], "big")

@@ -141,7 +141,7 @@ class Http2Stream:
         """Send the next bytes of the request, and return once all of them have been passed to the transport.
 
         If the peer accepts nothing for `Timeouts.idle` seconds, the whole stream fails, because a message that was sent
-        in part cannot be taken back.
+        in part cannot be taken back. Raise PipeError if the stream has failed or too much data is queued.
         """
         if self.error is not None:
             raise self.error

@@ -78,7 +78,7 @@ class _Job:
             threading.Thread(target=self._wait, args=[popen], daemon=True).start()
             await self._end()
             if self._ending is not None:
-                self._send(signal.SIGKILL)  # ends what the program has left behind
+                self._send(signal.SIGKILL)  # ends the processes that the program has left behind
                 return Exit(signal=self._ending)
             return Exit.of(self._ended.result())
         finally:

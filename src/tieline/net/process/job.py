@@ -56,7 +56,10 @@ class ExtendedLimits(ctypes.Structure):
 
 
 class JobApi:
-    """The Windows functions for job objects. They take handles as integers, and raise OSError if they fail."""
+    """The Windows functions for job objects. They take handles as integers.
+
+    `create`, `assign` and `resume` raise OSError if they fail; `terminate` and `close` ignore errors.
+    """
 
     def __init__(self) -> None:
         self._kernel = ctypes.WinDLL("kernel32", use_last_error=True)  # type: ignore[attr-defined]  # Windows only

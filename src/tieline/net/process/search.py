@@ -13,8 +13,8 @@ ENDINGS = ".COM;.EXE;.BAT;.CMD"
 def find_program(name: str, env: Mapping[str, str]) -> str | None:
     """Return the path of a program on the PATH of `env`, or None if there is none.
 
-    On Windows, `shutil.which` is not used: it looks in the working directory first, whose programs may come from
-    someone else.
+    On Windows, `shutil.which` is not used: it looks in the working directory first, which may contain programs that the
+    user does not trust.
     """
     path = env.get("PATH", "")
     if sys.platform != "win32":

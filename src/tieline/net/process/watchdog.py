@@ -1,8 +1,9 @@
 """A program whose process group is ended when the gateway dies, for systems on which `tree.py` does not work.
 
-A watchdog is a shell that reads from a pipe whose other end only the gateway holds. A line sent through the pipe
-dismisses the watchdog. If the pipe is closed without such a line, the gateway has died, and the watchdog sends SIGTERM
-to the group, and SIGKILL a second later. On a system without a shell there is no watchdog.
+A watchdog is a shell that reads from a pipe whose other end only the gateway holds. The first line through the pipe is
+the number of the process group, and a second line dismisses the watchdog. If the pipe is closed after the first line,
+the gateway has died, and the watchdog sends SIGTERM to the group, and SIGKILL a second later. On a system without a
+shell there is no watchdog.
 """
 
 import contextlib

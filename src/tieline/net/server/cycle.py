@@ -194,7 +194,8 @@ class RequestCycle:
     async def part(self) -> tuple[bytes | None, bool]:
         """Return the next part of the body, and whether it is the last one.
 
-        The part is None if the client has disconnected or the response is complete. After the last part, wait for that.
+        The part is None if the client has disconnected or the response is complete. After the last part, wait until
+        then.
         """
         if self.expects_continue:
             self._write_continue()
@@ -370,7 +371,7 @@ class RequestCycle:
             lines.append(b"transfer-encoding: chunked")
         if b"upgrade" in named:
             lines.append(b"connection: upgrade")
-        # A client that expects `100 Continue` and did not get it may or may not send its body. We cannot know which.
+        # A client that expects `100 Continue` but did not get it may send its body or a new request: do not keep alive.
         if not self.keep_alive or (self.expects_continue and not self.is_body_complete):
             self.keep_alive = False
             lines.append(b"connection: close")

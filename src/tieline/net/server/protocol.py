@@ -92,7 +92,7 @@ class HttpServerProtocol(ClientConnection):
         self,
         config: "Config",
         server_state: "ServerState",
-        app_state: dict[str, Any],  # noqa: ARG002 - uvicorn passes the lifespan state; we have no lifespan
+        app_state: dict[str, Any],  # noqa: ARG002 - uvicorn passes the lifespan state, which is not used
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(_loop or asyncio.get_running_loop(), float(config.timeout_keep_alive))

@@ -28,7 +28,10 @@ class RefusedRequest(Exception):
 
 
 def parse_target(url: bytes, headers: Fields) -> Target:
-    """Parse a request target. If it is a whole URL, its host replaces the Host header in `headers`."""
+    """Parse a request target. If it is a whole URL, its host replaces the Host header in `headers`.
+
+    Raise RefusedRequest if the target is invalid.
+    """
     if url.startswith(b"/") and b"#" not in url:
         raw_path, _, query = url.partition(b"?")
     else:
@@ -87,7 +90,8 @@ def without_upgrade(method: str, url: bytes, version: str, headers: Fields) -> b
     """Return the head of an upgrade request as bytes, without its Upgrade header, so that it can be parsed again.
 
     The application may accept a WebSocket. All other upgrades are ignored, as HTTP allows. The parser has no option to
-    ignore them: it stops after the head of an upgrade request, although a body may follow.
+    ignore them: it stops after the head of an upgrade request, although a body may follow. Raise RefusedRequest for
+    CONNECT, which the parser treats as an upgrade.
     """
     if method == "CONNECT":
         raise RefusedRequest(405, "This server is not a proxy.")

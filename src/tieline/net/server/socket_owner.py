@@ -39,7 +39,10 @@ _UID, _INODE = 7, 9
 
 
 def owner_lookup() -> tuple[OwnerLookup, tuple[int, ...]] | None:
-    """Return the lookup for this system and the uids to accept (this user's and, on Linux, root's), or None."""
+    """Return the lookup for this system and the uids to accept (this user's and, on Linux, root's).
+
+    Return None if there is no lookup for this system.
+    """
     if sys.platform == "linux":
         return owner_of, (0, os.geteuid())
     if sys.platform == "darwin":

@@ -86,7 +86,7 @@ class WebSocket:
         self._loop = connection.loop
         self._protocol = ServerProtocol(state=State.OPEN, max_size=max_size, logger=_protocol_log)
         self._is_stopping = False
-        # What has arrived.
+        # Received data.
         self._unparsed = b""
         """Received bytes that are not parsed until the application has taken the messages before them."""
         self._incomplete = 0
@@ -170,7 +170,7 @@ class WebSocket:
 
     def end(self, *, has_failed: bool) -> None:
         """Close the connection after the application has returned. `has_failed` says whether it raised an exception."""
-        self._hold = None  # the application has released what it counted
+        self._hold = None  # the application has released the bytes that it counted
         if has_failed:
             self.close(CloseCode.INTERNAL_ERROR, "Something went wrong inside the gateway.")
         elif self._is_stopping:
