@@ -84,7 +84,7 @@ Connect a client of Cursor to it (any key will do), or this gateway:
 
 
 def perform(options: argparse.Namespace) -> int:
-    """Run the command in `options` and return its exit status. Print an error as one line that says how to fix it."""
+    """Run the command in `options` and return its exit status. If it fails, print the error to standard error."""
     try:
         return _COMMANDS[options.command](options)
     except ConfigError as error:

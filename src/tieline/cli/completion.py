@@ -1,4 +1,4 @@
-"""The command `tieline completion`: prints scripts for shells, and finds the words that can follow what was typed.
+"""The command `tieline completion`: prints scripts for shells, and finds the completions of a command line.
 
 The scripts are short. For each completion they run `tieline completion` again, with the typed words in the variable
 TIELINE_COMPLETE, so that they never become out of date.
@@ -21,7 +21,7 @@ _tieline() {
     read -ra typed <<< "$line"
     [[ $line == *[[:space:]] ]] && typed+=("")
     current=${typed[${#typed[@]}-1]}
-    # The shell completes only what follows one of these characters.
+    # The shell replaces only what follows the last = or : in a word, if it breaks words there.
     rest=$current
     [[ $COMP_WORDBREAKS == *=* ]] && rest=${rest##*=}
     [[ $COMP_WORDBREAKS == *:* ]] && rest=${rest##*:}
@@ -88,9 +88,9 @@ ModelNames = Callable[[], Sequence[str]]
 
 
 class Candidate(NamedTuple):
-    """A word that can follow what was typed.
+    """A possible completion of the word being typed.
 
-    The kinds `files` and `folders` stand for all files or folders that begin with what was typed.
+    `kind` is `word`, `files` or `folders`. The last two stand for all files or folders that begin with that word.
     """
 
     kind: str
@@ -111,7 +111,7 @@ def run(parser: argparse.ArgumentParser, shell: str, env: Mapping[str, str]) -> 
 
 
 def candidates(parser: argparse.ArgumentParser, typed: Sequence[str], models: ModelNames) -> list[Candidate]:
-    """Return what can replace the last of the typed words. `typed` does not include the name of the program."""
+    """Return the candidates that can replace the last typed word. `typed` does not include the name of the program."""
     place = _Place(parser)
     for word in typed[:-1]:
         place.advance(word)
@@ -133,7 +133,7 @@ class _Place:
         self._has_only_positionals = False
 
     def advance(self, word: str) -> None:
-        """Go past a complete word."""
+        """Move past a complete word."""
         if self._parser is None:
             return
         if self._option is not None:
@@ -156,7 +156,7 @@ class _Place:
             del self._positionals[0]
 
     def candidates(self, current: str, models: ModelNames) -> Iterator[Candidate]:
-        """Yield what can follow here. The caller has to leave out those that do not begin with `current`."""
+        """Yield the candidates at this position. The caller must omit words that do not begin with `current`."""
         if self._parser is None:
             return
         if self._option is not None:
@@ -211,7 +211,7 @@ def _line(text: str | None) -> str:
 
 def _clients() -> list[str]:
     """Return the names of the clients that Tieline can start."""
-    from tieline.clients.catalogue import CLIENTS  # noqa: PLC0415 - as below
+    from tieline.clients.catalogue import CLIENTS  # noqa: PLC0415 - see `configured_models`
 
     return sorted(CLIENTS)
 

@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 
 CURSOR = "cursor"
 GOOD, PROBLEMS, NOT_CONFIGURED = 0, 1, 2
-"""Exit statuses. The last one says that the configuration cannot be used."""
+"""Exit statuses. The last one means that the configuration cannot be used."""
 INTERRUPTED = 130
 """The exit status after an interruption: unfinished checks must not look successful."""
 
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace, env: Mapping[str, str], here: Path, say: Sa
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Stop on SIGINT or SIGTERM, but only after programs have been ended and folders removed."""
+    """End the `with` block quietly on SIGINT or SIGTERM, after its clean-up has ended programs and removed folders."""
     earlier = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in earlier:
         signal.signal(number, signal.default_int_handler)
@@ -78,7 +78,7 @@ def _client(options: argparse.Namespace, env: Mapping[str, str], say: Say) -> in
 
 
 def client_text(report: ClientReport) -> str:
-    """Return the report on a client as text, with both transcripts."""
+    """Return the report on a client as text, with the client's output and the gateway's traffic."""
     name = f"{report.title} {report.version}".strip()
     lines = [f"{'failed' if report.problem else 'passed'}: {name}, {report.duration:.1f} s"]
     lines += [f"  problem   {report.problem}", f"  to do     {report.fix}"] if report.problem else []

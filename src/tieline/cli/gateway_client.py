@@ -47,7 +47,7 @@ class GatewayClient:
     def __init__(self, client: HttpClient, url: str, key: str | None = None, *, name: str) -> None:
         self.url = url
         self.token = ""
-        """The token from `/api/state`, which some requests need."""
+        """The token from `/api/state`, set by the caller. It is sent with all requests except GET."""
         self._client = client
         try:
             self._origin, self._path = Origin.parse(url)
@@ -132,7 +132,7 @@ class GatewayClient:
 
 
 def _number(block: bytes) -> int | None:
-    """Return the number in the `id` line of an event, which the gateway writes first."""
+    """Return the number of an event, or None if it has none. The gateway writes the `id` line first."""
     line = block.partition(b"\n")[0]
     number = line.removeprefix(b"id: ")
     return int(number) if line != number and number.isdigit() else None

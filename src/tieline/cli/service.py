@@ -132,7 +132,7 @@ def _run_all(commands: Sequence[Command], env: Mapping[str, str]) -> None:
 
 
 def _run(command: Command, env: Mapping[str, str]) -> int:
-    """Run a command, whose output the user sees, and return its exit status."""
+    """Run a command and return its exit status. The user sees its output, except errors of a command that may fail."""
     output = subprocess.DEVNULL if command.may_fail else None
     try:
         argv = [_program(command, env), *command.argv[1:]]

@@ -161,7 +161,10 @@ class UsageLog:
             self._leg_ended(event.record)
 
     def observe(self, exchange: Exchange, error: GatewayError | None) -> None:
-        """Print a request that was not sent to a model: a refused request, or a request for a list of models."""
+        """Count and print a refused request, or print a GET request, such as one for the list of models.
+
+        Requests for unknown paths are counted but not printed.
+        """
         if error is not None:
             self._refused += 1
             now = self._clock()

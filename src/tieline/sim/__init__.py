@@ -1,5 +1,5 @@
 """Simulators of upstreams, for tests, demonstrations and bug reports without an account or a network.
 
-Each simulator is a server for one or more protocols and uses their codecs from `wire`. The gateway itself does not
-depend on the simulators.
+Each simulator is a server for one or more protocols and uses their codecs from `wire`. The gateway itself uses a
+simulator only with `tieline serve --demo`.
 """

@@ -1,8 +1,8 @@
 """Tool definitions: one declaration provides the schema of a tool's arguments, their validation and their parsing.
 
 Arguments are declared as a `Value` whose fields carry a description and bounds. The schema that models see is generated
-from this declaration. The error for invalid arguments lists all problems and the expected values, because otherwise the
-model would need a separate call to learn of each problem.
+from this declaration. The error for invalid arguments lists up to MAX_PROBLEMS problems with the expected values,
+because otherwise the model would need a separate call to learn of each problem.
 """
 
 import difflib

@@ -2,7 +2,7 @@
 
 
 class BoundedOutput:
-    """The first and the last bytes of a stream, and its total length."""
+    """The first `head` bytes and the last `tail` bytes of a stream, and its total length."""
 
     def __init__(self, head: int, tail: int) -> None:
         self.total = 0

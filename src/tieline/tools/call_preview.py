@@ -27,8 +27,8 @@ MAX_TITLE = 120
 class CallPreview(Value):
     """A description of what a call would do.
 
-    `path` is relative to the workspace, with all links resolved; `diff` is the change that the call would make to this
-    file.
+    `path` is the file or folder that the call uses, relative to the workspace, with all links resolved. `diff` is the
+    change that the call would make to the file.
     """
 
     call_id: str
@@ -48,7 +48,7 @@ class CallPreview(Value):
 
 
 def preview_call(workspace: Workspace, call: ToolCall) -> CallPreview:
-    """Describe what a call would do. This reads the file that the call would change, and never raises an exception."""
+    """Describe what a call would do. Read the file that it would change. If the call would fail, `problem` says why."""
     try:
         return _preview(workspace, call)
     except ToolFailed as error:

@@ -1,8 +1,9 @@
 """Analyses command lines for the permission policy: their words and their risks.
 
 `simple_command` is strict: it returns the words of a command only if a shell would run exactly one program with exactly
-these words, and None in every doubtful case (operators, expansions, redirections, assignments, comments, unfinished
-quotes). `loose_words` is the opposite: it returns every word that could be part of some command in the text.
+these words, and None in every doubtful case (operators, substitutions, redirections, assignments, comments, unfinished
+quotes). However, words with `*`, `?`, `[`, `{` or `~` are returned unchanged, although a shell may expand them.
+`loose_words` is the opposite: it returns every word that could be part of some command in the text.
 
 `command_risk` describes the worst risk in one sentence for the person who is asked for permission. This is a hint, not
 a barrier: it recognises common patterns, and a command can be written to avoid them. A command must never be allowed

@@ -201,7 +201,7 @@ class Judgement(NamedTuple):
 
     @property
     def is_free(self) -> bool:
-        """Whether the call is allowed only because the option --yolo allows every call."""
+        """Whether the call is allowed only because every call is allowed (autonomy `all`, or --yolo)."""
         return self.verdict.decision == "allow" and self.verdict.rule is None
 
 
@@ -371,9 +371,9 @@ def _denied(permitted: ApprovalAnswer, change: Diff | None) -> ToolRefusal:
 
 
 def _denial_text(permitted: ApprovalAnswer) -> str:
-    """Return the text that tells the person that a call was denied.
+    """Return the text that informs the person that a call was denied.
 
-    It includes the reason that the person gave, or the reason why nobody answered.
+    It includes the reason that the person gave, or the reason why there was no answer.
     """
     if permitted.option is None:
         return f"Not allowed. {_sentence(permitted.reason)}" if permitted.reason else "Not allowed."

@@ -20,7 +20,7 @@ _IGNORABLE = (
     (0xFFA0, 0xFFA0),  # halfwidth Hangul filler
     (0xE0000, 0xE0FFF),  # tags and further variation selectors
 )
-"""Ranges of default-ignorable code points that belong to none of `_CATEGORIES`."""
+"""Ranges of default-ignorable code points that are not all in one of `_CATEGORIES`."""
 _BLANK = frozenset((0x2800, 0x16FE4, 0x1D159))
 """Letters, marks and symbols that are blank: the blank Braille pattern, the Khitan filler, the null notehead."""
 _CATEGORIES = ("C", "Z")

@@ -73,7 +73,7 @@ DEFAULTS: tuple[Rule, ...] = (
 
 
 EDITS = tuple(Rule(decision="allow", tool=name) for name in ("edit_file", "write_file"))
-"""What the autonomy `edits` allows in addition. Unlike a rule, it overrides no rule of the user."""
+"""The calls that the autonomy `edits` also allows. Unlike other rules, these override no rule of the user."""
 
 
 class Grants:
@@ -126,7 +126,7 @@ class Policy:
         return self._grants.rules()
 
     def decide(self, call: ToolCall) -> Verdict:
-        """Return the verdict on a call. This never raises an exception."""
+        """Return the verdict on a call. Deny a call with invalid arguments or a path outside the workspace."""
         try:
             return self.judge(self.subject(call))
         except ToolFailed as error:

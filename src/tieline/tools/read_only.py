@@ -64,7 +64,7 @@ _READ_ONLY: Mapping[tuple[str, ...], _AllowedOptions] = {
 _OUTSIDE = re.compile(r"\A[/~]|(?:\A|/)\.\.(?:/|\Z)|:[/~]|:(?:\.\./)")
 """Matches an argument with a path that leads out of the folder, even after a colon (`<commit>:<path>`)."""
 _EXPANDED = re.compile(r"[*?\[{]")
-"""Matches characters that a shell may expand to file names, and a file name can look like an option (`--output=x`)."""
+"""Matches characters that a shell may expand to file names. A file name can look like an option (`--output=x`)."""
 
 
 def read_only_prefix(words: Sequence[str]) -> tuple[str, ...] | None:

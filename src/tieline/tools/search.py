@@ -1,6 +1,6 @@
 """The search tools: search_files finds files by name, search_content finds lines by regular expression.
 
-Ripgrep, or `search_fallback` if ripgrep is not installed, only locates matches. It opens files by name, and a name
+Ripgrep, or `search_fallback` if no recent ripgrep is found, only locates matches. It opens files by name, and a name
 could be changed during the search to lead to another file. So every reported file is opened again through the
 workspace, and the text shown is read from there. A line that differs from the reported one is not shown.
 """
@@ -186,7 +186,7 @@ class WorkspaceSearch:
         return "\n".join([*shown, *found.notes]) if shown else "\n".join(["No file matches.", *found.notes])
 
     def _is_there(self, path: str) -> bool:
-        """Return whether the path still exists and no part of it is a link."""
+        """Return whether the path is inside the workspace and no part of it is a link. It need not exist any more."""
         try:
             return self._workspace.locate(path) == path
         except ToolFailed:

@@ -344,7 +344,7 @@ class PageApi:
             await respond(exchange, result)
 
     async def _forward(self, exchange: Exchange, replica: str) -> bool:
-        """Forward a request to another replica, if one is given. Return False if that is not possible."""
+        """Forward a request to `replica`, unless that is empty. Return whether the request was forwarded."""
         return bool(replica) and self._replicas is not None and await self._replicas.forward_to_owner(exchange, replica)
 
     async def _send(self, exchange: Exchange, session: str) -> dict[str, Any]:

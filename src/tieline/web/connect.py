@@ -40,8 +40,8 @@ def connect_page(
 def choose_model(default: str | None, models: Sequence[str]) -> str:
     """Return the model to use in client settings.
 
-    This is the default model; if there is none, the first model that is neither the demo model nor an agent; else the
-    demo model.
+    This is the default model, unless it is a pattern; otherwise the first model that is neither the demo model nor an
+    agent; otherwise the demo model. If there is none of these, return the placeholder NO_MODEL.
     """
     if default is not None and "*" not in default:
         return default

@@ -33,7 +33,7 @@ EXPIRED = b"""<!doctype html>
 <body><h1>This view has expired</h1><p>Close it and open it again.</p></body></html>
 """
 EXPIRED_POLICY = b"default-src 'none'; base-uri 'none'; form-action 'none'"
-"""The policy of this page. Any window may frame it, because it contains nothing to click on."""
+"""The policy of the page EXPIRED. Any window may frame it, because it contains nothing to click on."""
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?", re.ASCII)
 
@@ -56,8 +56,8 @@ class _Ticket(NamedTuple):
 class EmbedPage:
     """Issues tokens, and serves the page to clients that have one.
 
-    `check` raises GatewayError if there is no workspace of this name. `mint` returns a new secret token, and `clock`
-    monotonic time in seconds.
+    `check` raises GatewayError if no workspace has the given name. `mint` returns a new secret token, and `clock`
+    returns monotonic time in seconds.
     """
 
     def __init__(

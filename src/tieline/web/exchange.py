@@ -1,4 +1,4 @@
-"""Reads the paths of requests from the web page and sends JSON responses."""
+"""Helpers for requests from the web page: path, query, rights of the client, and JSON responses."""
 
 from typing import Any
 from urllib.parse import parse_qs
@@ -19,7 +19,7 @@ async def respond(exchange: Exchange, value: Any, *headers: tuple[bytes, bytes],
 
 
 def rest_of_path(exchange: Exchange, prefix: str) -> str:
-    """Return the path of a request without `prefix`."""
+    """Return the path of a request without `prefix`, cut off after MAX_REST characters."""
     return exchange.path.rstrip("/").removeprefix(prefix)[:MAX_REST]
 
 

@@ -21,7 +21,7 @@ class BackendState(Value, omit_defaults=False):
     text: str
     lack: str = ""
     source: str = ""
-    """Where an upstream comes from: `configuration` (a file or the environment) or `page`; else `built-in`."""
+    """Where an upstream comes from: `configuration` (a file or the environment), `page` or `built-in`."""
 
 
 class AgentState(Value, omit_defaults=False):

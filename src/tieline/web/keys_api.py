@@ -16,7 +16,7 @@ MAX_GROUPS = 4
 
 
 class KeyAdmin(Protocol):
-    """Manages the stored keys. Every method may raise GatewayError. Keys are JSON values."""
+    """Manages the stored keys. Every method may raise GatewayError. Keys are returned as JSON values."""
 
     async def list(self) -> Sequence[Mapping[str, Any]]:
         """Return all keys, including revoked ones, without their values."""
@@ -35,7 +35,10 @@ class UsageReader(Protocol):
     """Reports usage. Every method may raise GatewayError."""
 
     async def rows(self, by: Sequence[str], since: str, until: str, owner: str | None) -> Sequence[Mapping[str, Any]]:
-        """Return the usage of one key or of all, grouped by `by`. If `since` is empty, it is the start of the month."""
+        """Return the usage of the key `owner`, or of all keys if it is None, grouped by `by`.
+
+        If `since` is empty, it is the start of the month.
+        """
 
     async def csv(self, by: Sequence[str], since: str, until: str, owner: str | None) -> str:
         """Return the same as CSV."""
@@ -59,7 +62,7 @@ class KeysApi:
         self._token = token
 
     async def list(self, exchange: Exchange) -> None:
-        """Send all stored keys."""
+        """Send all stored keys, without their values."""
         await respond(exchange, {"keys": [] if self._keys is None else await self._keys.list()})
 
     async def create(self, exchange: Exchange) -> None:

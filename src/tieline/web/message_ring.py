@@ -99,7 +99,7 @@ class MessageRing:
         self._add(_RingFrame(self.number, False, _framed(None, data), place))
 
     def _next(self) -> int | None:
-        """Return the number of the next message, if it has one."""
+        """Advance to the next position. Return the number of the message there, or None if it has none."""
         self.seq += 1
         if self._is_logged:
             return None
@@ -115,7 +115,10 @@ class MessageRing:
             self._dropped = dropped.number
 
     def position(self, number: int) -> int:
-        """Return the position after the message with this number, for `after`."""
+        """Return the position after the message with this number, for `after`.
+
+        If the ring does not contain the number, `after` will return a reset message.
+        """
         if not self._dropped <= number <= self.number:
             return _TOO_OLD
         # Messages without a number follow the message whose number they contain.

@@ -36,8 +36,8 @@ def page_routes(opened: Callable[[], Awaitable[OpenPage]], hello: Endpoint) -> R
     """Return the routes of the web page. `opened` returns the page, which it creates on the first request.
 
     If the gateway has a key, all routes need it except the static files, `/api/state`, `/api/login`, and `/embed/*`,
-    which needs a token. Those that change the set-up need an admin key. `hello` answers requests for `/` from clients
-    that are not browsers.
+    which needs a token. The routes for the set-up and the keys of the gateway, and `/api/embed`, need an admin key.
+    `hello` answers requests for `/` from clients that are not browsers.
     """
 
     def late(find: Callable[[OpenPage], Endpoint]) -> Endpoint:

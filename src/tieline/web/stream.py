@@ -107,7 +107,7 @@ class Stream:
         return self._ring.number
 
     async def position(self) -> int:
-        """Return the number of the last stream message that this replica knows.
+        """Return the number of the last stream message that this replica has received.
 
         Any state that is read afterwards includes the changes that the messages up to this number announce.
         """
@@ -152,7 +152,7 @@ class Stream:
         return Snapshot(self.seq, live.shown())
 
     async def settled(self, view: SessionView, snapshot: Snapshot, before: int) -> int:
-        """Return the position of `snapshot`, which was made of `view` just now.
+        """Return the position of `snapshot`, which has just been taken of `view`.
 
         `before` is the position before the view was read. In a cluster, wait until the messages that `snapshot` has
         published are numbered.

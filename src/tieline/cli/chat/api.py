@@ -194,7 +194,7 @@ class ChatApi:
     async def stream(self, since: int) -> AsyncGenerator[tuple[int, News | None], None]:
         """Yield the messages of the event stream after number `since`, each with its number.
 
-        A message that does not concern conversations is yielded as None.
+        A message that does not concern conversations is yielded as None. A message without a number gets `since`.
         """
         async for event in self._client.events("/api/stream", since, STREAM_TIMEOUTS):
             kind = _NEWS.get(self._client.decode(event.data, _Tagged).type)

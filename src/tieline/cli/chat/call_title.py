@@ -50,7 +50,7 @@ def parse_title(title: str) -> CallTitle:
 
 
 def describe_arguments(text: str) -> str:
-    """Return the most important argument of a call, whose arguments are JSON text, or the text if none stands out."""
+    """Return the most important of a call's arguments, which are JSON text, or the whole text if none stands out."""
     try:
         given: Any = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

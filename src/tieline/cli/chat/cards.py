@@ -55,7 +55,7 @@ def spinner(now: float) -> str:
 
 
 def tool_card(timed: TimedActivity, now: float, *, is_over: bool) -> list[RenderableType]:
-    """Return the rows of a tool call's card. `is_over` says that the answer has ended, and with it the call."""
+    """Return the rows of a tool call's card. `is_over` says whether the answer, and with it the call, has ended."""
     activity = timed.activity
     is_running = activity.status in ("pending", "in_progress") and not is_over
     rows: list[RenderableType] = [_head(timed, now, is_over=is_over)]
@@ -124,7 +124,7 @@ def client_call(call: ToolCall) -> RenderableType:
 
 
 def diff_rows(diff: Diff) -> Iterator[RenderableType]:
-    """Yield the changed lines of a file."""
+    """Yield the path of a file with its numbers of added and removed lines, then the lines of the diff."""
     text = unified_diff(diff.old or "", diff.new, diff.path, is_new=diff.old is None)
     lines = text.splitlines()[2:]
     added = sum(line.startswith("+") for line in lines)

@@ -38,7 +38,7 @@ class Interrupted(NamedTuple):
 
 
 class EndOfInput(NamedTuple):
-    """The user pressed Ctrl-D on an empty line, or the input has ended."""
+    """The user pressed Ctrl-D while the text was empty."""
 
 
 class CompletionChoices(NamedTuple):

@@ -114,7 +114,7 @@ def _safe(token: Token) -> Token:
 
 
 def _inline(tokens: list[Token]) -> Iterator[Token]:
-    """Yield the tokens of a paragraph, with images as text, and without links whose text is their target."""
+    """Yield the tokens of a paragraph. Images, and links whose text is their target, become plain text."""
     plain_links = 0
     for at, token in enumerate(tokens):
         if token.type == "image":

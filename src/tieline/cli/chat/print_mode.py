@@ -149,7 +149,7 @@ class AnswerPrinter:
             return
         more = text[len(self._printed) :]
         if not is_over:
-            # The end of a part may be followed by another one, after an empty line.
+            # Newlines at the end are printed only when more text follows.
             more = more.rstrip("\n")
         self._output.out.write(prose(more) if self._is_terminal else more)
         self._output.out.flush()

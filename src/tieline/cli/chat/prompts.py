@@ -62,7 +62,7 @@ class ItemPrompt:
                 return answer
 
     def _meant(self, content: InboxItem, typed: str) -> Answer | None:
-        """Return the answer that a line expresses. If it expresses none, explain what is possible."""
+        """Return the answer that a line expresses. If it expresses none, show a hint and return None."""
         try:
             answer = answers.from_typed(content, typed)
         except BadRequest as error:
@@ -96,7 +96,10 @@ class ItemPrompt:
         return QuestionAnswer(values=values)
 
     async def _value(self, field: Field, asked_at: float) -> Any:
-        """Return the value of a field; "" if it is skipped, None if the item no longer needs an answer."""
+        """Return the value of a field, "" if it is skipped, or DECLINE if the person declines the question.
+
+        Return None if the item no longer needs an answer.
+        """
         while True:
             line = await self._read(f"  {_hint(field)} › ")
             if line is None:

@@ -30,7 +30,7 @@ class Slash(NamedTuple):
 
 
 def parse_slash(line: str) -> Slash | None:
-    """Return the command in a line, or None if it is an ordinary message. A path such as `/etc/hosts` is not one."""
+    """Return the command in a line, or None for an ordinary message. A path such as `/etc/hosts` is not a command."""
     found = _COMMAND.fullmatch(line.strip())
     return None if found is None else Slash(found[1], (found[2] or "").strip())
 

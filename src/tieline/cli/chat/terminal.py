@@ -106,7 +106,7 @@ class Terminal:
     def leave_line(self, editor: LineEditor, text: str, *, is_entered: bool) -> None:
         """Draw the complete text once more, and move below it, so that it stays on the screen.
 
-        `is_entered` says that the user finished it with Enter, which a terminal in line mode has already echoed.
+        If `is_entered` is true, the user pressed Enter, which a terminal in line mode has already echoed.
         """
         if self.is_capable:
             editor.set(text)

@@ -67,7 +67,10 @@ def refuse(content: InboxItem, words: str = "") -> Answer:
 
 
 def from_typed(content: InboxItem, typed: str) -> Answer | None:
-    """Return the answer that a typed line expresses, or None if the line is not a valid answer."""
+    """Return the answer that a typed line expresses, or None if the line is not a valid answer.
+
+    A question must have exactly one field.
+    """
     if isinstance(content, Question):
         return fill_in(content, [f"{content.fields[0].name}={typed}"])
     key, _, rest = typed.partition(" ")

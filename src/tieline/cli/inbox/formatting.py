@@ -64,7 +64,7 @@ def time_left(item: PendingItem, now: float) -> str:
 def key_hint(content: InboxItem) -> str:
     """Return a hint that says what to type to answer an item.
 
-    The hint is empty if the item has several fields: such an item cannot be answered with one line.
+    The hint is empty for a question without exactly one field, because one line cannot answer it.
     """
     match content:
         case Approval():
@@ -114,7 +114,7 @@ def _requester(item: PendingItem) -> str:
 
 
 def details(content: InboxItem) -> Iterator[str]:
-    """Yield everything that an item shows, escaped and line by line."""
+    """Yield the details of an item, escaped and line by line: all except title, risk and arguments."""
     match content:
         case Approval():
             yield from _permission(content)
@@ -131,7 +131,7 @@ def details(content: InboxItem) -> Iterator[str]:
 
 
 def review_notes(content: PlanReview) -> Iterator[str]:
-    """Yield what a plan review shows in addition to the plan and its steps, escaped and line by line."""
+    """Yield the remaining details of a plan review, after the plan and its steps, escaped and line by line."""
     yield from _lines(content.detail)
     yield from _hidden(content.hidden)
 

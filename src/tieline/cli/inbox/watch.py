@@ -38,7 +38,7 @@ class InboxWatch:
         self._asked_at = 0.0
 
     def show(self, items: Sequence[PendingItem]) -> None:
-        """Print the new items in `items`, and say which items shown earlier are no longer waiting."""
+        """Print the new items in `items`, and the ids of items shown earlier that are no longer waiting."""
         now = {item.id: item for item in items if item.id not in self._answered}
         for item_id in self._waiting.keys() - now.keys() - self._answered:
             self._say(f"{item_id}  is no longer waiting.")

@@ -142,7 +142,7 @@ class Http2Exchange(HttpExchange):
         self._arrived.set()
 
     def forget(self) -> None:
-        """Cancel the response, because the client has reset the stream."""
+        """Cancel the response, because the client has reset the stream or disconnected."""
         self._is_ended = True
         if self.serving is not None:
             self.serving.cancel()

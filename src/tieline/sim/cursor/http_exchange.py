@@ -51,7 +51,7 @@ STALLED = 300.0
 
 
 class BodyTooLarge(Exception):
-    """The body of a request is larger than BODY_LIMIT."""
+    """A request body is larger than BODY_LIMIT or, over HTTP/1.1, the head is too large or the request is invalid."""
 
 
 class HttpExchange(ABC):

@@ -170,7 +170,7 @@ class ServerTurn:
     # The opening
 
     def _request_context(self) -> Steps:
-        """Take the request context from the run request or ask the client for it. If none arrives, go on without it."""
+        """Take the request context from the run request, or ask the client. If none arrives, continue without it."""
         run, action = self.run, self.request.action
         for given in (action.user_message_action, action.resume_action, action.start_plan_action):
             if given.HasField("request_context"):

@@ -230,7 +230,8 @@ async def serve(
 ) -> None:
     """Run a simulator until this coroutine is cancelled. `ready` is called once it is listening.
 
-    With `native`, the model uses Cursor's built-in tools with every client, not only with Cursor's own clients.
+    With `native`, the model uses Cursor's built-in tools with every client, not only with Cursor's own clients. If
+    `settings` are passed, `native` is ignored.
     """
     sim = CursorSim(settings or SimSettings(native=True if native else None))
     await sim.start(host, port, tls=tls)

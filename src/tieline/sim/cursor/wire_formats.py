@@ -26,7 +26,7 @@ _STREAMED: tuple[Framing, ...] = ("connect", "grpc-web")
 
 
 class Unreadable(Exception):
-    """The body does not match its content type."""
+    """A request body cannot be decoded."""
 
 
 class WireFormat(Value):
