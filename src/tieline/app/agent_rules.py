@@ -2,9 +2,9 @@
 
 An agent states the kind of an action, such as "edit", but does not name one of the gateway's tools. The action is
 judged as a call to each of the gateway's tools that could do the same, and the strictest verdict counts. A rule can
-allow an action only if its target can be checked: if the agent names no file, or a file outside the workspace, the user
-decides. If a command or file appears only in descriptive text, it can cause the action to be denied, but not to be
-allowed.
+allow an action only if its target can be checked: if the agent names no file although the action needs one, or names a
+file outside the workspace, the user decides. If a command or file appears only in descriptive text, it can cause the
+action to be denied, but not to be allowed.
 """
 
 import asyncio
@@ -36,7 +36,10 @@ _STRICTNESS = ("allow", "ask", "deny")
 
 
 class AgentRules:
-    """Judges the actions of agents in the workspace `root`. `note` is called for each decision made by a rule."""
+    """Judges the actions of agents in the workspace `root`.
+
+    `note` is called when an action is allowed or denied without asking the user, unless a default rule decided.
+    """
 
     def __init__(self, policy: Policy, note: DecisionListener, root: str) -> None:
         self._policy = policy

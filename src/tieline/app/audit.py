@@ -35,7 +35,8 @@ _APPEND = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
 class AuditLog:
     """Appends records to the file at `path`. Each record is written before the action that it describes.
 
-    If `path` is None, there is no file. `copy`, if given, receives each record as JSON, and its time.
+    `copy`, if given, is called with the time and the JSON text of each record. If `path` is None, there is no file.
+    Without both, nothing is recorded, and a warning is logged.
     """
 
     def __init__(

@@ -95,14 +95,17 @@ class SettingsChanges:
         self._path = folder / "configured" / f"{client}.json"
 
     def apply(self, change: Change) -> None:
-        """Make a change and keep the old content. Raise ConfigError if the file has changed in the meantime."""
+        """Make a change and keep the old content.
+
+        Raise ConfigError if the file has changed in the meantime or cannot be written, or if MAX_CHANGES is reached.
+        """
         if _read(change.path) != change.old:
             raise ConfigError(f"{change.path} has just been changed by another program; try again")
         record = self._load()
         digest = _digest(change.new)
         last = record.done[-1] if record.done else None
         if last is not None and last.path == str(change.path) and last.digest == _digest(change.old):
-            # The file is as the last change left it, so merge the two: a single undo restores what was there before.
+            # The file is as the last change left it, so merge the two: a single undo restores the content before both.
             done = (*record.done[:-1], replace(last, digest=digest))
         elif len(record.done) >= MAX_CHANGES:
             raise ConfigError(f"too many changes are waiting to be undone; undo them first ({self._path})")

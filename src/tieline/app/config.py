@@ -211,7 +211,7 @@ class ClusterSettings(Value, forbid_unknown_fields=True):
     url: str | None = None
     """The URL at which the others reach this replica. If None, it is `http://` followed by `listen`."""
     url_env: str = "TIELINE_CLUSTER_URL"
-    """The variable that may contain `url` instead, so that all replicas can have the same configuration file."""
+    """The variable that may contain the URL, so that all replicas can have the same file. It overrides `url`."""
     secret_env: str = "TIELINE_CLUSTER_SECRET"  # noqa: S105 - the name of a variable
     """The variable with the secret that all replicas share."""
     secret_file: str | None = None
@@ -296,7 +296,10 @@ class ModelSettings(Value, forbid_unknown_fields=True):
 
 
 class KeyRules(Value, forbid_unknown_fields=True):
-    """The rights and limits of a key. They are the same for keys from the configuration and from the database."""
+    """The rights and limits of a key.
+
+    Keys in the configuration and in the database have the same rules; only the default of `agents` differs.
+    """
 
     tools: bool = False
     models: tuple[str, ...] = ()
@@ -383,7 +386,7 @@ class Config(Value, forbid_unknown_fields=True):
 
 
 def key_variables(config: Config) -> frozenset[str]:
-    """Return the variables with the keys of the gateway and its database. Commands and agents must not receive them."""
+    """Return the names of the variables with the gateway's own secrets. Commands and agents must not receive them."""
     named = (key.key_env for key in config.keys.values())
     own = (config.server.key_env, config.cluster.secret_env)
     store = (config.store.url_env, "PGPASSWORD") if config.store.is_used else ()

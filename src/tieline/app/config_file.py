@@ -1,4 +1,4 @@
-"""Reads and checks the configuration file. Every error names the line and the setting.
+"""Reads and checks the configuration file. Errors name the line and the setting where possible.
 
 The module `trust` decides which file is used.
 """

@@ -18,7 +18,7 @@ def user_folder(env: Mapping[str, str]) -> Path:
 
 
 def state_folder(env: Mapping[str, str]) -> Path | None:
-    """Return the folder that holds sessions and the audit log; None if no variable in `env` leads to one."""
+    """Return the folder that holds sessions and the audit log; None if no variable in `env` locates it."""
     base, home = _absolute(env.get("XDG_STATE_HOME")) or _profile(env, "LOCALAPPDATA"), _absolute(env.get("HOME"))
     if base is not None:
         return base / "tieline"

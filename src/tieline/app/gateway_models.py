@@ -55,7 +55,7 @@ async def list_models(gateway: LocalGateway) -> list[str]:
 
 
 async def find_model(gateway: LocalGateway, name: str) -> ModelFacts:
-    """Return what is known about a model. If there is none, raise a GatewayError that lists the most similar names."""
+    """Return the facts about a model. If there is no such model, raise a GatewayError that lists similar names."""
     row = await fetch(gateway, f"/v1/models/{quote(name, safe='/')}", _Row)
     return ModelFacts(context=row.context_length, max_output=row.max_output_tokens)
 
@@ -67,7 +67,7 @@ async def in_workspace_of(gateway: LocalGateway, folder: Path) -> LocalGateway:
     """
     try:
         listed = (await fetch(gateway, "/api/workspaces", _Workspaces)).workspaces
-    except GatewayError:  # an older gateway, which has no workspaces
+    except GatewayError:  # for example, an older gateway without workspaces
         return gateway
     around = [workspace for workspace in listed if folder.is_relative_to(workspace.path)]
     name = max(around, key=lambda workspace: len(workspace.path)).name if around else ""
@@ -75,7 +75,7 @@ async def in_workspace_of(gateway: LocalGateway, folder: Path) -> LocalGateway:
 
 
 async def fetch(gateway: LocalGateway, path: str, kind: type[T]) -> T:
-    """Return the JSON at a path of the gateway. Raise GatewayError if the gateway does not answer as expected."""
+    """Return the JSON at a path of the gateway, decoded as `kind`. Raise GatewayError if that fails."""
     origin, prefix = Origin.parse(gateway.url)
     headers = [("authorization", f"Bearer {gateway.key}")] if gateway.key else []
     client = HttpClient()

@@ -40,11 +40,11 @@ class Ids:
         """Returns a new id for an inbox item."""
 
     def call(self) -> str:
-        """Return a new id for a tool call: 31 letters and digits, short enough for every client and upstream."""
+        """Return a new id for a tool call: 31 characters, short enough for every client and upstream."""
         return f"call_{self.tag}{_random(_CALL_LENGTH)}"
 
     def document(self, prefix: str) -> str:
-        """Return a new id for a stored object, such as `resp_…`."""
+        """Return a new id for a stored object, with a prefix such as `resp`."""
         return f"{prefix}_{self.tag}{secrets.token_hex(18)}"
 
 

@@ -80,7 +80,7 @@ def private_folder() -> Iterator[Path]:
 
 
 def write_files(recipe: Recipe, folder: Path) -> None:
-    """Write the files of a recipe."""
+    """Write the files of a recipe into `folder`."""
     for name, text in recipe.files.items():
         path = folder / name
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

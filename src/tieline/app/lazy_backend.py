@@ -40,7 +40,7 @@ class LazyObject(Generic[T]):
 
 
 class LazyBackend:
-    """Stands in for a backend that is created on first use. `models`, if given, lists the models without doing so."""
+    """Stands in for a backend that is created on first use. If `models` is given, listing models does not create it."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ PROBE_LIMIT = 1 << 20
 PROBE_TIMEOUT = 2.0
 """Maximum duration of the search for a running gateway, in seconds."""
 STOP_TIMEOUT = 5.0
-"""Maximum time for the server to finish its open requests, in seconds. The server cancels them long before that."""
+"""Maximum time to wait for the server to stop, in seconds. It cancels open requests long before that."""
 
 _TIMEOUTS = Timeouts(connect=PROBE_TIMEOUT, first_byte=PROBE_TIMEOUT, idle=PROBE_TIMEOUT)
 

@@ -37,7 +37,7 @@ def one_line(text: str) -> str:
 
 
 def collect(level: str, most: int = 20) -> Collection[str]:
-    """Keep the last log records of `level` and above instead of writing them. Return a live collection of lines."""
+    """Keep the last `most` log records of `level` and above, as a live collection of lines, instead of writing them."""
     handler = _Collector(most)
     handler.setFormatter(OneLineFormatter("%(message)s"))
     logging.basicConfig(level=level, handlers=[handler])

@@ -26,13 +26,13 @@ from tieline.web.traffic import RecordedTraffic, detail_json
 log = logging.getLogger("tieline")
 
 MAX_UNENCODED = 500
-"""Maximum number of legs that wait to be encoded."""
+"""Maximum number of legs that wait to be encoded. Further legs are not retained."""
 SHARE = 0.02
 """The part of one core that encoding may take. This suffices for tens of legs per second."""
 SLICE = 0.002
-"""Seconds for which legs are encoded at a stretch, because starting a thread takes as long as encoding a small leg."""
+"""Seconds for which a thread encodes legs before it pauses. A thread per leg would double the cost of a small leg."""
 MAX_WORDS = 8
-"""Maximum number of words in a query."""
+"""Maximum number of words in a query. Further words are ignored."""
 
 ADD_LEG = """
 INSERT INTO leg (id, at, owner, workspace, words, size, summary, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -62,7 +62,11 @@ class RetainedTraffic:
         self._bus.records.on_end = self._on_end
 
     async def legs(self, before: str | None, query: str, scope: Scope) -> Sequence[LegSummary | msgspec.Raw]:
-        """Return the summaries of the newest legs of all replicas. During an outage, return those of this one."""
+        """Return the summaries of the newest legs of all replicas.
+
+        During an outage, return only those of this replica. If `before` is given, return only legs that are older than
+        the leg with this id.
+        """
         recorded = self._bus.legs(None, query, scope)
         try:
             until = None if before is None else await self._time_of(before)
@@ -76,7 +80,10 @@ class RetainedTraffic:
         return found[:PAGE_SIZE]
 
     async def detail(self, leg_id: str, scope: Scope) -> bytes:
-        """Return everything that is recorded about a leg of any replica, as JSON."""
+        """Return everything that is recorded about a leg of any replica, as JSON.
+
+        Raise GatewayError if there is no such record.
+        """
         try:
             return await self._recorded.detail(leg_id, scope)
         except GatewayError:

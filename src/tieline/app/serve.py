@@ -45,7 +45,7 @@ FILES_ON_MACOS = 10240
 """A limit on open files that macOS always accepts. It rejects higher ones, even if it reports no maximum."""
 _KEPT_MEMORY = 4 << 20
 IDLE_CHECK = 1.0
-"""Seconds between two checks whether a client is connected."""
+"""Seconds between two checks for requests in progress."""
 DRAIN = 1
 """Seconds that open requests have to finish after the gateway has been asked to stop."""
 CLOSING = 0.8
@@ -64,8 +64,8 @@ def serve(
     """Run the gateway until it is interrupted. `announce` prints the start-up text and warnings.
 
     `source` is the configuration file. If `simulate_cursor` is true, the Cursor backend talks to a simulator of the
-    service. If `idle_limit` is given, the gateway stops when no client has been connected for this number of seconds,
-    and clients may stop it.
+    service. If `idle_limit` is given, the gateway stops when no request has been in progress for this number of
+    seconds, and clients may stop it.
     """
     hint = "Another tieline may be running; choose another port with `tieline serve --port`."
     listener = listen(config.server.host, config.server.port, hint)

@@ -71,7 +71,7 @@ class SharedGrants(Grants):
     async def refresh(self) -> None:
         """Save the changes that could not be saved before, and read the grants.
 
-        If the database is not available, keep those that are known.
+        If the database is not available, keep the known grants.
         """
         self._is_stale = True
         while self._is_stale:

@@ -126,7 +126,7 @@ async def test_what_an_outage_leaves_unwritten_is_reported_at_the_end(
     await outages.store.write("shelf", "b", b"2")
     await outages.store.aclose()
     postgres_server.start()
-    assert "1 changes of documents are lost" in outages.said[-1]
+    assert "1 changes to documents are lost" in outages.said[-1]
 
 
 async def test_the_last_of_several_concurrent_changes_wins(outages: Outages) -> None:

@@ -75,9 +75,9 @@ def acp_backend(
 def tools_for_agents(
     config: Config, env: Mapping[str, str], audit: AuditLog, tools: "GuardedTools | None", storage: Storage
 ) -> "GuardedTools | None":
-    """Return the tools for coding agents: the gateway's own `tools` if agents have the same workspace, else new ones.
+    """Return the tools for coding agents, or None if agents need no tools.
 
-    Return None if agents need no tools.
+    If agents have the same workspace as the gateway's own `tools`, return those. Otherwise, build new ones.
     """
     settings = config.acp
     if not settings.enabled:

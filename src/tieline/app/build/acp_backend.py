@@ -133,7 +133,7 @@ def _server(server: McpSettings) -> ToolServer:
 def _keeping(storage: Storage) -> SessionStorage | None:
     """Return the store for agent sessions, or None if it would not survive a restart.
 
-    The store has a file of its own, which contains digests of messages but not their text.
+    It contains digests of messages, but not their text. Without a shared database, it has a file of its own.
     """
     if not storage.is_persistent:
         return None

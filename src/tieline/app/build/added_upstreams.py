@@ -152,7 +152,7 @@ class UpstreamStore:
         except GatewayError:
             if not any(changes.values()):
                 raise
-            log.warning("could not read the stored upstream keys; replacing them")
+            log.warning("replacing the stored keys of upstreams, which cannot be read; enter the other keys again")
             before = {}
         after = {name: key for name, key in {**before, **changes}.items() if key is not None}
         if after == before:

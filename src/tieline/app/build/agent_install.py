@@ -1,6 +1,7 @@
 """Installs coding agents from the web page, with the same commands as `tieline agents install`.
 
-The command is fixed by the catalogue of agents. The page shows it in full, and sends back what the user confirmed.
+The command is fixed by the catalogue of agents. The page shows it in full, and sends back the command that the user
+confirmed.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ class PageInstaller:
         self._running: asyncio.Task[None] | None = None
 
     def state(self) -> InstallState:
-        """Return the state of the latest installation, with the last lines of its output."""
+        """Return the state of the latest installation, with the end of its output."""
         return replace(self._state, output=hide_likely(self._context.secrets.hide(self._output.text())))
 
     async def start(self, agent: str, command: str) -> None:

@@ -133,7 +133,10 @@ class App:
         return self.lazy_page.now() if self.lazy_page is not None else None
 
     async def start(self) -> None:
-        """Start using the database, and read the stored keys and usage that requests need. Do not wait for long."""
+        """Start using the database, and read the stored keys and usage that requests need.
+
+        If that fails or takes too long, log a warning and continue.
+        """
         self.storage.start()
         if self.usage is not None:
             await self.usage.start()

@@ -37,7 +37,10 @@ log = logging.getLogger("tieline")
 
 @dataclass(frozen=True, slots=True)
 class Backends:
-    """All backends by name, with their status. The page replaces the Cursor backend after a login."""
+    """All backends by name, with their status.
+
+    The page replaces the Cursor backend after a login, and adds and removes upstreams.
+    """
 
     by_name: dict[str, Backend] = field(default_factory=dict)
     statuses: list[BackendStatus] = field(default_factory=list)

@@ -74,9 +74,9 @@ def make_cursor_backend(
 async def login_cursor(
     settings: CursorSettings, env: Mapping[str, str], *, take: bool, say: Callable[[str], None]
 ) -> str:
-    """Log in through a browser or, if `take` is true, import the login from Cursor's own client.
+    """Log in through a browser, and return a message for the user. `say` shows progress.
 
-    `say` shows progress. Return a message for the user.
+    If `take` or `import_login` in the settings is true, import the login from Cursor's own client instead.
     """
     store = LoginStore(user_folder(env))
     if take or settings.import_login:

@@ -71,8 +71,8 @@ _CLAUDE = {
     "claude-*": _model(None, None, _IMAGES),
 }
 
-# These models have a context of 400,000 tokens, of which a prompt may use 272,000. Later ones accept longer prompts at
-# a higher price.
+# The first GPT-5 models have a context of 400,000 tokens, of which a prompt may use 272,000. Later ones accept longer
+# prompts at a higher price.
 _GPT = {
     "gpt-5*-chat*": _model(128_000, 16_384, _IMAGES, tools=None),
     "gpt-5": _model(272_000, 128_000, _IMAGES, efforts=("minimal", *_UP_TO_HIGH)),

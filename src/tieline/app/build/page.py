@@ -119,7 +119,7 @@ def build_page(context: PageContext) -> Page:
 
 
 def _rights(guard: Guard, owner: str) -> Rights:
-    """Return what the key with this name may use in sessions of the page."""
+    """Return the rights of a key in sessions of the page. An empty name stands for the gateway's own key."""
     key = guard.key_named(owner) if owner else OWN_KEY
     if key is None:
         return NO_RIGHTS

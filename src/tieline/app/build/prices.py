@@ -24,7 +24,7 @@ _GPT_5 = per_million(1.25, 10, 0.125)
 _GPT_5_2 = per_million(1.75, 14, 0.175)
 _GEMINI_3_PRO = per_million(2, 12, 0.2)
 
-# Missing on purpose are prices that one number cannot express. Claude Haiku 5.5 costs five times as much if the prompt
+# Prices that one number cannot express are omitted on purpose. Claude Haiku 5.5 costs five times as much if the prompt
 # has more than 100,000 tokens. GPT-5.6 Sol (until 2026-11-21 or later) and Gemini 3.6 to 3.8 Flash (until 2026-12-31)
 # have temporary prices.
 _MODELS: Mapping[str, Price] = {

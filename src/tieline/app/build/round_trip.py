@@ -88,7 +88,7 @@ async def converse(
 ) -> ToolConversation:
     """Send `prompt` to `model`, and run the tools that it calls with `execute`, until it calls none.
 
-    Raise GatewayError if a request fails, or if there are more than MAX_LEGS requests.
+    Raise GatewayError if a request fails, or if the model still calls tools after MAX_LEGS requests.
     """
     request = Request(
         model=model,

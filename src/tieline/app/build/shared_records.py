@@ -14,7 +14,7 @@ from tieline.core.watch.bus import Bus
 from tieline.tasks import Tasks
 
 MAX_WAITING = 32 << 20
-"""Maximum size, in bytes, of the records that wait for the database: of the audit log, and also of traffic."""
+"""Maximum size, in bytes, of the records that wait for the database, separately for the audit log and for traffic."""
 PRUNE_INTERVAL = 300.0
 """Seconds between two removals of old records."""
 DAY = 24 * 3600.0
@@ -43,7 +43,10 @@ def audit_copy(storage: Storage, tag: str) -> Callable[[float, str], None]:
 
 
 def retained_traffic(storage: Storage, bus: Bus, tasks: Tasks) -> RetainedTraffic:
-    """Begin to store every leg that ends, and to remove old records. Return the stored legs of all replicas."""
+    """Return the stored legs of all replicas.
+
+    When `storage` is started, begin to store every leg that ends, and to remove old records.
+    """
     queue = storage.row_queue(ADD_LEG, "records of traffic", MAX_WAITING)
     traffic = RetainedTraffic(storage.database.now(), queue, bus, tasks)
     storage.when_started(traffic.start)
@@ -57,7 +60,7 @@ async def _prune_regularly(database: Database, settings: StoreSettings) -> None:
             try:
                 await database.execute(*statement)
             except DatabaseFailed:
-                break  # the database logs the failure
+                break  # the database logs outages
         await asyncio.sleep(PRUNE_INTERVAL)
 
 

@@ -30,10 +30,10 @@ DRIVER = "psycopg_pool"
 
 
 class Storage:
-    """The gateway's database: on the PostgreSQL server of `[store]`, else in a file, else in memory.
+    """The gateway's database: on the PostgreSQL server of `[store]` or, if none is configured, in a file.
 
-    Raise ConfigError if the server's URL is missing or not valid. Nothing is opened or imported before it is used,
-    except for the engine of a configured server.
+    If there is no state folder for the file, the database is in memory. Raise ConfigError if the server's URL is
+    missing or not valid. Nothing is opened or imported before it is used, except for the engine of a configured server.
     """
 
     def __init__(self, settings: StoreSettings, env: Mapping[str, str]) -> None:
@@ -111,7 +111,10 @@ class Storage:
 
 
 def store_url(settings: StoreSettings, env: Mapping[str, str]) -> str | None:
-    """Return the URL of the PostgreSQL server, or None if SQLite is used."""
+    """Return the URL of the PostgreSQL server, or None if SQLite is used.
+
+    Raise ConfigError if the variable that should contain the URL is not set.
+    """
     if settings.url_env is None:
         return settings.url
     url = env.get(settings.url_env, "").strip()

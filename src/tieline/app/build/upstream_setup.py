@@ -172,7 +172,7 @@ def is_plain(base_url: str) -> bool:
 
 
 def _check(new: NewUpstream) -> _Checked:
-    """Check what the user entered. Raise BadRequest if a field is not valid."""
+    """Check the user's input, and return it as an upstream. Raise BadRequest if a field is not valid."""
     name = new.name.strip()
     provider = preset(new.provider)
     if provider is None:

@@ -112,7 +112,10 @@ class ServedWorkspace:
             policy.autonomy = autonomy
 
     async def tools(self) -> "GuardedTools | None":
-        """Return the tools, which the first call builds in a thread. Raise GatewayError if they cannot be built."""
+        """Return the tools, which the first call builds in a thread; None if the workspace has none.
+
+        Raise GatewayError if they cannot be built.
+        """
         if self._tools is None and self._make_tools is not None:
             async with self._building:
                 if self._tools is None:
@@ -132,7 +135,7 @@ class ServedWorkspace:
         return self._files
 
     def close(self) -> None:
-        """Let the tools refuse every call from now on."""
+        """Make the tools refuse every call from now on."""
         self._is_closed = True
         for policy in self._policies:
             policy.close(REMOVED)

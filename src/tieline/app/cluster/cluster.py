@@ -12,7 +12,7 @@ from tieline.frontends.replicas import PrivateApp
 log = logging.getLogger("tieline")
 
 CHECK_INTERVAL = 0.1
-"""Seconds between two checks whether a draining replica has become idle."""
+"""Seconds between two checks of whether a draining replica has become idle."""
 
 
 class Cluster:
@@ -49,7 +49,7 @@ class Cluster:
         self._sharing.start()
 
     async def drain(self) -> None:
-        """Announce that this replica is about to stop, and return when its runs have ended, or at the deadline."""
+        """Announce that this replica is about to stop, and return when it is idle, or at the deadline."""
         log.warning("draining: waiting up to %g seconds for runs; a second signal stops at once", self._drain_seconds)
         await self.membership.drain()
         deadline = asyncio.get_running_loop().time() + self._drain_seconds

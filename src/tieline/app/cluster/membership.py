@@ -21,7 +21,7 @@ log = logging.getLogger("tieline")
 CHANNEL = "replica"
 """The channel on which replicas announce that they join, drain or leave."""
 FORGET_AFTER = 6
-"""A replica's row is removed when it has sent no heartbeat for this multiple of `Timing.dead_after`."""
+"""The row of a replica is removed if the replica sends no heartbeat for this multiple of `Timing.dead_after`."""
 
 _JOIN = "INSERT INTO replica (tag, url, beat, draining, agents) VALUES (?, ?, 1, ?, ?)"
 _BEAT = "UPDATE replica SET beat = beat + 1, draining = ? WHERE tag = ?"
@@ -49,7 +49,7 @@ class Replica(msgspec.Struct):
     is_draining: bool = False
     has_agents: bool = False
     refused_at: float | None = None
-    """When it refused a connection; None if it has shown a sign of life since."""
+    """When it last refused a connection; None if it has not done so since its last heartbeat."""
 
 
 class Membership:
@@ -99,7 +99,7 @@ class Membership:
         return self._is_draining
 
     def find(self, tag: str) -> Replica | None:
-        """Return another replica if it is alive."""
+        """Return another replica; None if it is not known or not alive."""
         replica = self._others.get(tag)
         return replica if replica is not None and self._is_alive(replica) else None
 
@@ -108,7 +108,10 @@ class Membership:
         return [replica for replica in self._others.values() if self._is_alive(replica)]
 
     def refused(self, tag: str) -> None:
-        """Record that a replica refused a connection. It counts as dead until its next heartbeat."""
+        """Record that a replica refused a connection.
+
+        It counts as dead until its next heartbeat, but for at most `Timing.dead_after` seconds.
+        """
         replica = self._others.get(tag)
         if replica is not None:
             replica.refused_at = self._clock()

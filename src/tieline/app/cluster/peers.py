@@ -12,7 +12,7 @@ from tieline.net.client.http import HttpClient, HttpResponse, PipeError, Timeout
 CONNECTIONS = 8192
 """Maximum number of connections to one replica. Each forwarded stream occupies one."""
 PATIENCE = 3600.0
-"""Seconds to wait for a response, or for more of it. If the replica dies meanwhile, its heartbeats stop."""
+"""Seconds to wait for a response, or for more of it. If the replica dies meanwhile, `abandon` ends the wait."""
 TIMEOUTS = Timeouts(connect=2.0, first_byte=PATIENCE, idle=PATIENCE, pool=5.0)
 
 
@@ -60,7 +60,7 @@ class ClusterPeers:
         """The responses of each replica that are being read."""
 
     def watch(self, membership: Membership) -> None:
-        """Use the replicas that `membership` knows."""
+        """Take the other replicas from `membership`. Before this call, there are none."""
         self._membership = membership
 
     @property

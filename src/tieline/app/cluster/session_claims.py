@@ -1,8 +1,8 @@
 """Claims on page sessions, in a table that all replicas share.
 
 The claim of a dead replica is taken over by the next replica that needs the session. If a claim cannot be released,
-because the database is not available or has not stored the changes of the session yet, this is tried again. Meanwhile,
-other replicas forward requests about the session to its holder.
+because the database is not available or has not stored the changes to the session yet, the release is retried.
+Meanwhile, other replicas forward requests about the session to its holder.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class DatabaseClaims:
     """The claims of the replica `replica` and of the others.
 
     `is_alive` returns whether another replica is alive. Every `interval` seconds, the claims of dead replicas are
-    searched for, and the claims that could not be released are released again.
+    looked up, and failed releases are retried.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class DatabaseClaims:
             self._unreleased.add(session_id)
 
     async def _release_again(self) -> None:
-        """Release the claims that could not be released before."""
+        """Try again to release the claims that could not be released before."""
         async with self._releasing:
             for session_id in list(self._unreleased):
                 if await self._is_released(session_id):

@@ -80,7 +80,7 @@ class DatabaseInbox:
         self._own: dict[str, PendingItem] = {}
         self._own_scopes: frozenset[Scope] = frozenset()
         self._written: dict[str, _InboxRow] = {}
-        """The rows of this replica, as far as is known."""
+        """The rows of this replica, as last written or read."""
         self._written_scopes: frozenset[Scope] = frozenset()
         self._known: dict[str, _InboxRow] = {}
         """The items of other replicas."""

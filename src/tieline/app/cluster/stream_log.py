@@ -1,10 +1,10 @@
 """The log of the page's stream messages, in a table that all replicas share.
 
 The number of a message is the number of its row. Without a lock, rows of concurrent transactions could become visible
-in another order than that of their numbers, and a reader would miss the row that appears last. Therefore a writer holds
-a lock from before it allocates the first number of a batch until the batch is committed: numbers become visible in
-ascending order, and a reader only needs to remember the last one. A batch contains all messages that were added while
-the batch before it was being written, so one writer at a time is fast enough.
+in an order other than that of their numbers, and a reader would miss the row that appears last. Therefore a writer
+holds a lock from before it allocates the first number of a batch until the batch is committed: numbers become visible
+in ascending order, and a reader only needs to remember the last one. A batch contains all messages that were added
+while the batch before it was being written, so one writer at a time is fast enough.
 
 While the database is not available, messages are sent to the pages of this replica only, without numbers. Afterwards,
 a reset message makes all pages load their state again.
@@ -53,7 +53,7 @@ RETURNING number
 """
 _OLDEST = "SELECT min(number) FROM stream_message"
 _READ = "SELECT number, owner, workspace, data FROM stream_message WHERE number >= ? ORDER BY number LIMIT ?"
-# The newest message is kept, so that a replica that starts can tell how old a number is.
+# The newest message is kept, so that a replica that starts can recognise numbers that are too old.
 _PRUNE = """
 DELETE FROM stream_message WHERE number < (SELECT max(number) FROM stream_message) AND (
     at < EXTRACT(EPOCH FROM clock_timestamp()) - ?
@@ -87,10 +87,10 @@ class DatabaseStreamLog:
         self._reader: LogReader | None = None
         self._queue: deque[_Added] = deque()
         self._waiting: deque[tuple[int, asyncio.Future[int | None]]] = deque()
-        """For each call of `written`, how many messages had been added before, and its result."""
+        """For each call to `written`, the number of messages that had been added before, and its result."""
         self._added = 0
         self._done = 0
-        """How many of the added messages have been written, or could not be."""
+        """The number of added messages that have been written, or could not be."""
         self._last_written: int | None = None
         self._has_lost = False
         """Whether other replicas have missed a message since the last reset message."""
@@ -188,7 +188,7 @@ class DatabaseStreamLog:
                 self._reader.take_unlogged(data, place)
 
     def _settle(self, count: int, numbers: list[int] | None) -> None:
-        """Complete the calls of `written` that wait for one of the next `count` messages."""
+        """Complete the calls to `written` that wait for one of the next `count` messages."""
         before, self._done = self._done, self._done + count
         while self._waiting and self._waiting[0][0] <= self._done:
             target, result = self._waiting.popleft()
@@ -259,7 +259,7 @@ class DatabaseStreamLog:
                 await self.prune()
 
     async def prune(self, *, age: float = MAX_AGE, messages: int = MAX_MESSAGES, size: int = MAX_BYTES) -> None:
-        """Remove the oldest messages, down to a maximum age in seconds, number, and total size in bytes."""
+        """Remove the messages beyond a maximum age in seconds, a maximum number, and a maximum total size in bytes."""
         await self._database.execute(_PRUNE, (age, messages, size))
 
 

@@ -67,7 +67,7 @@ class MemoryStore:
 class DocumentStore:
     """Keeps documents in a database. No method raises an exception; failures are logged.
 
-    One task writes to a shared database, because several connections could reorder changes of the same document. While
+    One task writes to a shared database, because several connections could reorder changes to the same document. While
     such a database is not available, changes are kept in memory. After each change in an `announced` shelf, the key is
     sent to the channel with the name of the shelf. If `owns_database` is true, closing the store closes the database.
     """
@@ -86,7 +86,7 @@ class DocumentStore:
         self._warn = warn
         self._unwritten = UnwrittenChanges()
         self._waiting: dict[DocumentChange, asyncio.Future[None]] = {}
-        """Completed when a change has been written, or when the database is found to be unavailable."""
+        """Futures that are completed when the change has been written, or the database is found to be unavailable."""
         self._tasks = Tasks()
         self._writer: asyncio.Task[None] | None = None
         self._stop_listening: Callable[[], None] | None = None
@@ -124,7 +124,7 @@ class DocumentStore:
         await self._tasks.aclose()
         if self._unwritten:
             self._warn(
-                f"{len(self._unwritten)} changes of documents are lost: {self._database.title} did not store them"
+                f"{len(self._unwritten)} changes to documents are lost: {self._database.title} did not store them"
             )
         if self._owns_database:
             await self._database.aclose()
@@ -135,7 +135,7 @@ class DocumentStore:
                 await self._write_one(change, data)
             return
         if not self._unwritten.put(change, data):
-            self._warn(f"{self._database.title} is too slow or not available: a change of a document is lost")
+            self._warn(f"{self._database.title} is too slow or not available: a change to a document is lost")
             return
         if self._stop_listening is None:
             self._stop_listening = self._database.listen(CHANNEL, self._on_message)

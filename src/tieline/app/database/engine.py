@@ -63,8 +63,9 @@ class Database(Protocol):
     def listen(self, channel: str, callback: Callable[[str], object]) -> Callable[[], None]:
         """Call `callback` with the payload of each message in a channel. Return a function that stops this.
 
-        After each connect, including the first, the payload is empty: messages may have been missed, so the listener
-        has to read the current state. On SQLite, the callback is never called. The event loop must be running.
+        After each connect, and soon after this call if the database is already connected, `callback` is called with an
+        empty payload: messages may have been missed, so the listener has to read the current state. On SQLite, the
+        callback is never called. The event loop must be running.
         """
 
     async def versions(self) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""Migrations: numbered changes of the schema, each applied once to a database.
+"""Migrations: numbered changes to the schema, each applied once to a database.
 
 The table `schema_version` contains the numbers of the applied migrations. A migration must leave the tables usable for
 the previous release of the gateway, because replicas are updated one after another. Numbers are never reused, and a

@@ -45,22 +45,22 @@ Pool = AsyncConnectionPool[Connection]
 
 
 class PostgresLimits(NamedTuple):
-    """The maximum numbers of pooled connections and of operations that wait for one, and timeouts in seconds."""
+    """The maximum numbers of pooled connections and of operations that wait for one, and timeouts."""
 
     connections: int = 8
     waiting: int = 1000
     statement: float = 10.0
-    """Until the server cancels a statement."""
+    """Seconds until the server cancels a statement."""
     connect: float = 5.0
-    """Until an attempt to connect fails, and until an operation stops waiting for a connection."""
+    """Seconds until an attempt to connect fails, and until an operation stops waiting for a connection."""
     retry: float = 1.0
-    """Between two attempts to connect."""
+    """Seconds between two attempts to connect."""
     quiet: float = 5.0
-    """Without a message, until the listening connection is checked."""
+    """Seconds without a message after which the listening connection is checked."""
 
     @property
     def operation(self) -> float:
-        """Until an operation fails even if the server does not answer at all."""
+        """Seconds until an operation fails if the server does not answer at all."""
         return self.connect + self.statement + 2.0
 
 
@@ -257,7 +257,7 @@ class PostgresDatabase:
                 closing.add_done_callback(self._closing.discard)
 
     async def _connect(self) -> tuple[Connection, Pool]:
-        """Return a connection that listens, and a pool with at least one connection."""
+        """Apply the missing migrations. Return a connection that listens, and a pool with at least one connection."""
         options = {
             "connect_timeout": int(self._limits.connect) or 1,
             "application_name": "tieline",

@@ -22,7 +22,7 @@ from tieline.app.database.migrations import (
 Connection = AsyncConnection[Row]
 
 MIGRATION_LIMIT = 60
-"""Seconds that one statement of a migration may take, including the wait for another replica that is migrating."""
+"""Seconds that all migrations together may take, including the wait for another replica that is migrating."""
 _MIGRATION_LOCK = 0x7469656C
 """The key of the advisory lock that replicas hold while they migrate."""
 

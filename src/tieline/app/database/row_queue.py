@@ -28,7 +28,7 @@ class _Waiting(NamedTuple):
 
 
 class RowQueue:
-    """A bounded queue of rows for one INSERT statement.
+    """A queue of rows for one INSERT statement, with a total size of at most `max_size` bytes.
 
     A batch may be written twice if the database fails at the wrong moment, so the statement has to ignore rows that
     exist already. If the queue is full, further rows are dropped, and `title` names them in the log.
@@ -76,7 +76,7 @@ class RowQueue:
             self._loop.call_soon_threadsafe(self._wake)
 
     async def aclose(self) -> None:
-        """Write the rows in the queue, unless the database is not available."""
+        """Write the rows in the queue, for at most CLOSE_LIMIT seconds, if the database is available."""
         if self._loop is not None and self._database.is_available:
             self._wake()
         if self._writer is not None:

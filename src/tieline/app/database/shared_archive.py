@@ -43,8 +43,9 @@ _USE = "UPDATE archive SET used = ? WHERE shelf = ? AND owner = ? AND id = ?"
 _REMOVE = "DELETE FROM archive WHERE shelf = ? AND owner = ? AND id = ?"
 _EXPIRE = "DELETE FROM archive WHERE shelf = ? AND created <= ?"
 _OWNERS = "SELECT owner, sum(size), count(*) FROM archive WHERE shelf = ? GROUP BY owner"
-# For each document, the inner query adds up what its owner has used since then. Documents are kept in the order of
-# these sums, so the first ones to go are the least recently used of the owner who has stored the most.
+# For each document, the inner query adds up the sizes of this document and of those that its owner has used since.
+# Documents are kept in the order of these sums, so the first ones to be removed are the least recently used of the
+# owner who has stored the most.
 _REMOVE_SURPLUS = """
 DELETE FROM archive WHERE (shelf, owner, id) IN (
     SELECT shelf, owner, id FROM (
@@ -101,7 +102,10 @@ class SharedArchive:
         self._tasks.start(self._sweep_regularly(interval), "old documents")
 
     async def get(self, owner: str, document_id: str) -> bytes | None:
-        """Return a document. Raise GatewayError if the database cannot be reached."""
+        """Return a document; None if there is none, or if it has expired.
+
+        Raise GatewayError if the database cannot be reached.
+        """
         key = _DocumentKey(owner, document_id)
         if (document := self._unwritten.get(key)) is not None:
             return document.data
@@ -142,8 +146,8 @@ class SharedArchive:
     def put(self, owner: str, document_id: str, data: bytes) -> bool:
         """Store a document. Return False if it is too large.
 
-        As in `Archive.put`, this includes a document that leaves another owner less space than it takes itself, as far
-        as the last sweep shows. Otherwise the next sweep would remove it, and all older documents of its owner.
+        As in `Archive.put`, a document is also too large if it leaves another owner less space than the document itself
+        takes, according to the last sweep. The next sweep would remove it, and all older documents of its owner.
         """
         key = _DocumentKey(owner, document_id)
         if len(data) > self._limits.each or not self._has_room(owner, _size(key, data)):
@@ -163,7 +167,7 @@ class SharedArchive:
     async def remove(self, owner: str, document_id: str) -> bool:
         """Remove a document. Return False if there is none.
 
-        Raise GatewayError if the database does not confirm the removal in time. It may then be removed later.
+        Raise GatewayError if the database does not confirm the removal in time. The document may then be removed later.
         """
         key = _DocumentKey(owner, document_id)
         removal = None if key in self._unwritten else self._removals.get(key)

@@ -1,4 +1,4 @@
-"""Changes of documents that have not been written to the database yet."""
+"""Changes to documents that have not been written to the database yet."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
@@ -8,7 +8,7 @@ T = TypeVar("T")
 MAX_UNWRITTEN = 64 << 20
 """Maximum size of all unwritten documents in bytes."""
 OVERHEAD = 200
-"""Bytes that count for every change in addition to its data."""
+"""Bytes that are counted for every change in addition to its data."""
 
 
 class DocumentChange(NamedTuple):
@@ -30,7 +30,10 @@ class UnwrittenChanges:
         return len(self._changes)
 
     def put(self, change: DocumentChange, data: bytes | None) -> bool:
-        """Add a change, which replaces earlier ones of the same document. Return False if there is no room for it."""
+        """Add a change, which replaces earlier ones to the same document.
+
+        Return False if there is no room for it. The earlier changes are discarded even then.
+        """
         replaced = [change] if change.key is not None else [one for one in self._changes if one.shelf == change.shelf]
         for one in replaced:
             self._remove(one)
@@ -68,13 +71,13 @@ class UnwrittenChanges:
         return documents
 
     def get(self, shelf: str, key: str) -> tuple[bool, bytes | None]:
-        """Return whether a document has been changed, and its data."""
+        """Return whether a document has been changed, and its new data; None if it has been removed."""
         if DocumentChange(shelf, key) in self._changes:
             return True, self._changes[DocumentChange(shelf, key)]
         return DocumentChange(shelf, None) in self._changes, None
 
     def concerns(self, shelf: str, key: str | None) -> bool:
-        """Return whether there are changes of a document, or of any document of the shelf if `key` is None."""
+        """Return whether there are changes to a document, or to any document of the shelf if `key` is None."""
         return any(one.shelf == shelf and (key is None or one.key in (None, key)) for one in self._changes)
 
     def _remove(self, change: DocumentChange) -> None:

@@ -1,4 +1,4 @@
-"""The checks of `tieline doctor`: machine, configuration, state, backends, agents and clients.
+"""The checks of `tieline doctor`: machine, files, configuration, database, backends, accounts, agents and clients.
 
-Modules here find out facts and return them as values; `cli/doctor.py` prints them. No check changes anything.
+Modules here return their findings as values; `cli/doctor.py` prints them. No check changes anything.
 """

@@ -52,7 +52,7 @@ async def _demo(gateway: LocalGateway | None) -> Finding:
 
 
 class _UpstreamProbe:
-    """Checks one upstream. Each step is taken only if the one before was successful."""
+    """Checks one upstream. Each step is taken only if the one before found no problem."""
 
     def __init__(
         self,

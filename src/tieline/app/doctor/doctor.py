@@ -1,4 +1,4 @@
-"""Runs all checks of `tieline doctor`: the machine, the configuration, the backends, the agents and the clients."""
+"""Runs all checks of `tieline doctor`, and removes secrets from their findings."""
 
 import contextlib
 from collections.abc import AsyncGenerator, Mapping

@@ -15,7 +15,7 @@ from tieline.tasks import Tasks
 log = logging.getLogger("tieline.doctor")
 
 AT_ONCE = 4
-"""Number of checks that run at the same time. Some start programs, which need most of a core for a few seconds."""
+"""Maximum number of checks that run at once. Some start programs, which need most of a core for a few seconds."""
 TIME_LIMIT = 10.0
 
 Status = Literal["ok", "warning", "problem", "skipped"]

@@ -1,4 +1,4 @@
-"""Checks whether the gateway's port is free, or which program uses it."""
+"""Checks whether the gateway's port is free, is used by a gateway, or is used by another program."""
 
 import msgspec
 

@@ -41,7 +41,7 @@ def named_key(
 
 
 def name_mistake(name: str) -> str | None:
-    """Return what is wrong with the name of a new key, or None."""
+    """Return what is wrong with the name of a new key, or None if it is valid."""
     if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
         return f"expected 1 to {MAX_NAME} letters, digits, `.`, `_`, `@` or `-`, beginning with a letter or digit"
     return "this name is reserved" if name in RESERVED_NAMES else None

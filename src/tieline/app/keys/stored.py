@@ -167,7 +167,7 @@ class StoredKeys:
                 await self._look(database)
             except DatabaseFailed as error:
                 if not self._is_failing:
-                    log.warning("keys cannot be checked (%s); they stay valid for %.0f seconds", error, GRACE)
+                    log.warning("stored keys cannot be checked (%s); they stay valid for %.0f seconds", error, GRACE)
                 self._is_failing = True
             else:
                 self._is_failing = False

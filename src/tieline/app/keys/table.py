@@ -73,7 +73,7 @@ class KeyTable:
         return [_record(row) for row in await self._database.fetch(_ALL)]
 
     async def mark(self) -> tuple[int, int]:
-        """Return numbers that differ after any change of the keys except `touch`."""
+        """Return numbers that differ after any change to the keys, except by `touch`."""
         ((count, versions),) = await self._database.fetch(_MARK)
         return int(count), int(versions)
 

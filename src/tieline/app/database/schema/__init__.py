@@ -7,4 +7,4 @@ from tieline.app.database.schema.keys import KEYS
 from tieline.app.database.schema.sharing import SHARING
 
 ALL: tuple[Migration, ...] = (*DOCUMENTS, *KEYS, *CLUSTER, *SHARING)
-"""The migrations of the gateway's database. The files of stored responses and agent sessions have documents only."""
+"""The migrations of the gateway's database. The files of stored responses and agent sessions contain only DOCUMENTS."""

@@ -1,4 +1,4 @@
-"""The tables of replicas. Migrations 20 to 29."""
+"""The tables of replicas and of the shared archive. Migrations 20 to 29."""
 
 from tieline.app.database.migrations import Migration
 

@@ -6,7 +6,7 @@ SHARING: tuple[Migration, ...] = (
     Migration(
         30,
         (
-            # `data` is a core.inbox.inbox.PendingItem as JSON. Each change of the item gives it a new `revision`.
+            # `data` is a core.inbox.inbox.PendingItem as JSON. Each change to the item gives it a new `revision`.
             """
             CREATE TABLE inbox_item (
                 id {text} PRIMARY KEY,
