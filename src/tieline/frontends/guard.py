@@ -12,7 +12,7 @@ from msgspec import Struct
 from tieline.core.usage.accounts import Accounts
 from tieline.frontends.http import Exchange
 from tieline.frontends.keyless import AcceptedConnection, Keyless
-from tieline.frontends.keys import NEEDS_KEY, OWN_KEY, PAGE_PATHS, Keys, KeySource, NamedKey
+from tieline.frontends.keys import NEEDS_KEY, PAGE_PATHS, Keys, KeySource, NamedKey
 from tieline.frontends.page_pass import PASS, Passes
 from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import GatewayError
@@ -26,11 +26,6 @@ _BROWSERS = frozenset((b"origin", b"sec-fetch-site", PASS))
 
 Browsers add the first two, and a page can neither omit nor forge them. The gateway's own page sends its pass itself.
 """
-
-
-def same_key(given: str, known: str) -> bool:
-    """Compare two keys in constant time. If `known` is empty, return False."""
-    return bool(known) and hmac.compare_digest(given.encode(), known.encode())
 
 
 class AccessRules(Struct, frozen=True, kw_only=True):
@@ -74,7 +69,7 @@ class Guard:
         self._hosts = {host.lower() for host in hosts}
         self._origins = {origin.lower().rstrip("/") for origin in origins}
         self._own = tuple(keys)
-        self._keys = Keys(named, accounts or Accounts(rate_clock, clock), clock, stored)
+        self._keys = Keys(named, accounts or Accounts(rate_clock, clock), clock, stored, self._own)
         self._passes = Passes(self._own, clock)
         self._known_hosts: BoundedCache[bytes, bool] = BoundedCache(MAX_KNOWN_HOSTS, max_weight=MAX_KNOWN_HOST_BYTES)
         self._keyless = keyless or Keyless(checks_users=False) if not self._own and self._keys.is_empty else None
@@ -152,10 +147,10 @@ class Guard:
 
     async def pass_for(self, key: str, exchange: Exchange) -> str | None:
         """Return a pass that the web page may send instead of `key`, or None if the key is not valid for the page."""
-        found = self._find(key)
+        found = self._keys.find(key)
         if found is None:
             await self._keys.refresh()
-            found = self._find(key)
+            found = self._keys.find(key)
         if found is None or not PAGE_PATHS[0].startswith(found.paths):
             return None
         return self._passes.issue(key, exchange.header(b"host"), found)
@@ -175,20 +170,13 @@ class Guard:
         if not self.has_keys:
             return True
         try:
-            key = self._find(exchange.key) or self._key_of_pass(exchange)
+            key = self._keys.find(exchange.key) or self._key_of_pass(exchange)
         except GatewayError:
             return False
         if key is None or not exchange.path.startswith(key.paths):
             return False
         exchange.client_key = key
         return True
-
-    def _find(self, given: str) -> NamedKey | None:
-        """Return the key with this value, or None. Raise GatewayError if it is no longer valid or cannot be checked."""
-        for own in self._own:
-            if same_key(given, own):
-                return OWN_KEY
-        return self._keys.find(given)
 
     def _key_of_pass(self, exchange: Exchange) -> NamedKey | None:
         given = exchange.header(PASS)
@@ -217,7 +205,7 @@ class Guard:
         )
 
     def _check_key(self, exchange: Exchange, for_admin: bool) -> None:
-        key = self._find(exchange.key) or self._key_of_pass(exchange)
+        key = self._keys.find(exchange.key) or self._key_of_pass(exchange)
         if key is None:
             is_silent = not exchange.key and PASS not in exchange.headers
             raise GatewayError("unauthorized", NEEDS_KEY, code="invalid_api_key") if is_silent else self._keys.unknown()

@@ -98,7 +98,7 @@ def digest_of(key: str) -> str:
 
 
 class Keys:
-    """The named keys that clients may send, from the configuration (`named`) and from the database (`stored`).
+    """The keys that clients may send: the gateway's own keys, and named keys from the configuration and the database.
 
     Keys are found by their digests. The time of a lookup reveals nothing about a key, because a client cannot choose
     digests. `now` returns the Unix time.
@@ -110,12 +110,14 @@ class Keys:
         accounts: Accounts,
         now: Callable[[], float],
         stored: KeySource | None = None,
+        own: Iterable[str] = (),
     ) -> None:
         self.accounts = accounts
         self._now = now
         self._stored = stored
         self._named: Mapping[str, NamedKey] = {key.name: key for key in named}
         self._by_digest = {key.fingerprint: key for key in self._named.values() if key.value}
+        self._by_digest.update((digest_of(key), OWN_KEY) for key in own)
         self._digests: BoundedCache[str, str] = BoundedCache(MAX_DIGESTS)
         """The digests of keys that were found, because hashing takes ten times as long as this look-up."""
         for key in self._named.values():
@@ -127,7 +129,7 @@ class Keys:
         return not self._named
 
     def find(self, given: str) -> NamedKey | None:
-        """Return the named key with the value `given`, or None.
+        """Return the key with the value `given`, OWN_KEY for one of the gateway's own keys, or None.
 
         Raise GatewayError if the key has been revoked or has expired, or if stored keys cannot be checked.
         """
@@ -139,7 +141,8 @@ class Keys:
         if key is None and self._stored is not None:
             key = self._stored.find(digest)
         if key is not None:
-            key.check_valid(self._now())
+            if key.is_revoked or key.expires is not None:
+                key.check_valid(self._now())
             if known is None:
                 self._digests.put(given, digest)
         return key

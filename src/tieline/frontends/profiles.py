@@ -3,12 +3,12 @@
 Cursor's editor has a profile of its own. The module `cursor_editor` recognises the editor.
 """
 
+import hmac
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
 from tieline.core.legs.activity_text import ActivityStyle
-from tieline.frontends.guard import same_key
 from tieline.frontends.http import Exchange
 
 Arguments = Literal["buffered", "incremental"]
@@ -50,7 +50,7 @@ class Profile(NamedTuple):
         """Return whether the profile applies to a client with this user agent and key."""
         if self.user_agent is not None and not fnmatchcase(user_agent.lower(), self.user_agent.lower()):
             return False
-        return self.key is None or same_key(key, self.key)
+        return self.key is None or (bool(self.key) and hmac.compare_digest(key.encode(), self.key.encode()))
 
 
 EDITOR = Profile(arguments="buffered", freeform="function")

@@ -27,8 +27,8 @@ from tieline.net.private_files import NO_FOLLOW, open_private
 log = logging.getLogger("tieline")
 
 SUFFIX = ".spool"
-MAX_BYTES = 256 << 20
-"""Maximum size of both files together: about a million entries."""
+MAX_BYTES = 128 << 20
+"""The size at which a file is full: about a million entries."""
 READ_BYTES = 64 << 10
 
 _encode = msgspec.json.Encoder().encode
@@ -52,21 +52,15 @@ class SpoolFile:
         self.path = path
         self._descriptor = descriptor
         self.size = os.fstat(descriptor).st_size
-        """The number of bytes in the file; 0 if it has no entries."""
+        """The number of bytes in the file; 0 if it has neither a head nor entries."""
 
-    def append(self, line: bytes, head: SegmentHead) -> int:
-        """Append a line, completely or not at all, after the head of its segment. Return the number of bytes.
-
-        Raise OSError if that fails.
-        """
-        if not self.size:
-            line = _encode(head) + b"\n" + line
+    def append(self, line: bytes) -> None:
+        """Append a line, completely or not at all. Raise OSError if that fails."""
         written = os.write(self._descriptor, line)
         if written < len(line):
             os.ftruncate(self._descriptor, self.size)
             raise OSError("the disk is full")
         self.size += written
-        return written
 
     def read(self) -> "Segment | None":
         """Return the segment in the file, or None if there are no entries.
@@ -168,10 +162,13 @@ class Spool:
         self._spare: SpoolFile | None = None
         """An empty file for the next segment."""
         self._is_failing = False
-        self.size = 0
-        """The number of bytes in both files."""
         self.failures = 0
         """Number of entries that could not be written to the disk."""
+
+    @property
+    def size(self) -> int:
+        """The number of bytes in the files of all entries that wait to be inserted."""
+        return sum(segment.file.size for segment in self._segments() if segment.file is not None)
 
     @property
     def is_empty(self) -> bool:
@@ -181,22 +178,17 @@ class Spool:
     @property
     def pending(self) -> list[UsageSums]:
         """The sums of all entries that wait to be inserted."""
-        return [segment.sums for segment in (self._taken, self._current) if segment is not None]
+        return [segment.sums for segment in self._segments()]
 
     def append(self, entry: UsageEntry) -> int:
         """Write an entry and return the number of its segment. If the disk fails, the entry is only in memory."""
         segment = self._current
         segment.sums.add(entry)
-        head = segment.head
-        if head is None:
-            head = segment.head = SegmentHead(secrets.token_hex(12), int(self._now()))
-            self._on_begin()
-        line = _encode(entry) + b"\n"
+        file = segment.file
         try:
-            file = segment.file
-            if file is None or self.size + len(line) > self._max_bytes:
-                file = segment.file = self._open_file(len(line))
-            self.size += file.append(line, head)
+            if file is None or not 0 < file.size < self._max_bytes:
+                file = self._begin(segment)
+            file.append(_encode(entry) + b"\n")
             self._is_failing = False
         except OSError as error:
             self._on_failure(error)
@@ -214,27 +206,35 @@ class Spool:
         """Remove the entries that `take` returned."""
         segment, self._taken = self._taken, None
         if segment is not None and segment.file is not None:
-            self.size -= segment.file.size
             segment.file.empty()
             self._spare = segment.file
 
     def close(self) -> None:
         """Close the files. Empty ones are deleted; the others are imported by the next process."""
-        segments = [self._current] if self._taken is None else [self._current, self._taken]
-        for file in (self._spare, *(segment.file for segment in segments)):
+        for file in (self._spare, *(segment.file for segment in self._segments())):
             if file is not None:
                 file.close(remove=not file.size)
         self._spare = self._current.file = None
         if self._temporary is not None:
             self._temporary.cleanup()
 
-    def _open_file(self, more: int) -> SpoolFile:
-        """Return a file for the current segment.
+    def _segments(self) -> list[Segment]:
+        return [self._current] if self._taken is None else [self._taken, self._current]
 
-        Raise OSError if it cannot be created, or if `more` bytes would exceed the size limit.
-        """
-        if self.size + more > self._max_bytes:
+    def _begin(self, segment: Segment) -> SpoolFile:
+        """Give a segment a head, and return its file. Raise OSError if it cannot be created or is too large."""
+        if segment.head is None:
+            segment.head = SegmentHead(secrets.token_hex(12), int(self._now()))
+            self._on_begin()
+        if segment.file is None:
+            segment.file = self._open_file()
+        if segment.file.size >= self._max_bytes:
             raise OSError(f"the spool holds {self._max_bytes >> 20} MiB")
+        if not segment.file.size:
+            segment.file.append(_encode(segment.head) + b"\n")
+        return segment.file
+
+    def _open_file(self) -> SpoolFile:
         if self._spare is not None:
             file, self._spare = self._spare, None
             return file

@@ -117,13 +117,14 @@ class ForwardedLeg:
         return self._request.size // CHARACTERS_PER_TOKEN if "json" in self._request.content_type else 0
 
     def _settle(self, status: Status) -> None:
-        if self._charge is None or self._charge.is_settled:
+        charge, self._charge = self._charge, None
+        if charge is None:
             return
         usage = self._answer.usage if self._answer is not None and status == "ok" else None
         if usage is not None or status == "failed":
-            self._charge.settle(status, usage or NO_TOKENS)
+            charge.settle(status, usage or NO_TOKENS)
         else:
-            self._charge.settle(status, Usage(input=self._estimate()), is_estimated=True)
+            charge.settle(status, Usage(input=self._estimate()), is_estimated=True)
 
     def _fail(self, error: GatewayError) -> GatewayError:
         failed = error.failed()

@@ -131,8 +131,9 @@ class LedgerEntry:
         """Check the limits of the client's key. Raise GatewayError if one is exceeded."""
         meter, client = self._ledger.meter, self.client
         if meter is not None and meter.is_active:
-            labels = (client.owner, self.backend, self.model, client.user_agent, client.frontend)
-            self._charge = meter.open(*labels, self._estimate)
+            self._charge = meter.open(
+                client.owner, self.backend, self.model, client.user_agent, client.frontend, self._estimate
+            )
 
     def charge(self, ending: Finished | Failed | None, usage: Usage | None, parts: Sequence[Part]) -> None:
         """Record the tokens that the request used, unless this has been done. Call this before the ending is sent.
@@ -140,8 +141,8 @@ class LedgerEntry:
         If the upstream answered without reporting its usage, estimate it. If the client disconnected before the end,
         `ending` is None.
         """
-        charge = self._charge
-        if charge is None or charge.is_settled:
+        charge, self._charge = self._charge, None
+        if charge is None:
             return
         status = _status(ending)
         if usage is not None or (status == "failed" and not parts):

@@ -2,24 +2,25 @@
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from tieline.core.usage.accounts import Account, Accounts
 from tieline.core.usage.prices import Price, PriceTable
 from tieline.core.usage.sums import OTHER, Status, UsageEntry
-from tieline.model.bounded_cache import BoundedCache
 from tieline.model.events import Usage
 
 MAX_NAMES = 1000
 """Number of different models, and of different clients, that a process distinguishes. All others are `other`."""
 MAX_MODEL = 200
 MAX_TOKENS = (1 << 30) - 1
-"""Maximum number of tokens of one kind in a request. Higher numbers are mistakes of an upstream.
-
-All bits are set, so several numbers can be checked at once.
-"""
+"""Maximum number of tokens of one kind in a request. Higher numbers are mistakes of an upstream."""
 MAX_CLIENT = 40
 NO_TOKENS = Usage()
+NOTHING_RESERVED = (0, 0)
 _CLIENT = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 
 
@@ -27,6 +28,10 @@ Write = Callable[[UsageEntry], int]
 """Records an entry. Returns the number of the segment of the spool that contains it."""
 Estimate = Callable[[], int]
 """Returns an estimate of the number of tokens in a prompt."""
+
+
+_Counts = tuple[int, int, int, int, int]
+"""The fields of a `Usage`."""
 
 
 class _Labels(NamedTuple):
@@ -54,8 +59,7 @@ class Meter:
         self.now = now
         self._models = _Names(MAX_MODEL)
         self._clients = _Names(MAX_CLIENT)
-        self._labels: BoundedCache[tuple[str, str, str, str], _Labels] = BoundedCache(MAX_NAMES)
-        """The labels by backend, model, user agent and frontend."""
+        self._labels = lru_cache(MAX_NAMES)(self._find_labels)
         self.is_active = True
         """Whether usage is recorded and limits are checked."""
 
@@ -63,16 +67,14 @@ class Meter:
         self, owner: str, backend: str, model: str, user_agent: str, frontend: str, estimate: Estimate
     ) -> "Charge":
         """Admit a request. Raise GatewayError if a limit of its key is exceeded. The caller must settle the charge."""
-        known = self._labels.get((backend, model, user_agent, frontend))
-        if known is None:
-            known = self._find_labels(backend, model, user_agent, frontend)
+        labels = self._labels(backend, model, user_agent, frontend)
         account = self.accounts.get(owner)
-        tokens = cost = 0
+        reserved = NOTHING_RESERVED
         if account is not None and account.needs_estimate:
             tokens = estimate()
-            cost = 0 if known.price is None else tokens * known.price.input
-            self.accounts.admit(account, tokens, cost)
-        return Charge(self, owner, known, account, tokens, cost)
+            reserved = (tokens, 0 if labels.price is None else tokens * labels.price.input)
+            account.admit(*reserved)
+        return Charge(self, owner, labels, account, reserved)
 
     def _find_labels(self, backend: str, model: str, user_agent: str, frontend: str) -> _Labels:
         """Find the price of a model, and the names under which a request is recorded.
@@ -82,58 +84,44 @@ class Meter:
         match = _CLIENT.match(user_agent)
         client = self._clients.known(match[0] if match else frontend)
         names = (backend, self._models.known(model.partition("?")[0]), client)
-        found = _Labels(self._prices.find(backend, model), names)
-        self._labels.put((backend, model, user_agent, frontend), found)
-        return found
+        return _Labels(self._prices.find(backend, model), names)
 
 
-class Charge:
-    """What one request uses: an estimate until `settle` is called. Only the first call of `settle` has an effect."""
+class Charge(Struct, frozen=True, eq=False):
+    """What one request uses: an estimate until `settle` is called, which must happen exactly once."""
 
-    __slots__ = ("_account", "_cost", "_labels", "_meter", "_owner", "_tokens", "is_settled")
-
-    def __init__(
-        self, meter: Meter, owner: str, labels: _Labels, account: Account | None, tokens: int, cost: int
-    ) -> None:
-        self._meter = meter
-        self._owner = owner
-        self._labels = labels
-        self._account = account
-        self._tokens = tokens
-        """The estimated number of tokens, which is reserved in the account."""
-        self._cost = cost
-        """Their cost."""
-        self.is_settled = False
-        """Whether the entry has been written."""
+    meter: Meter
+    owner: str
+    labels: _Labels
+    account: Account | None
+    """The account of the key; None if the key has no limits."""
+    reserved: tuple[int, int]
+    """The estimated number of tokens, and their cost, which are reserved in the account."""
 
     def settle(self, status: Status, usage: Usage, *, is_estimated: bool = False) -> None:
         """Write the entry, and count it against the limits of the key.
 
         This returns after the entry has been passed to the operating system.
         """
-        if self.is_settled:
-            return
-        self.is_settled = True
-        meter, (price, names) = self._meter, self._labels
-        if not 0 <= (usage.input | usage.output | usage.cache_read | usage.cache_write | usage.reasoning) <= MAX_TOKENS:
+        meter, (price, names) = self.meter, self.labels
+        counts: _Counts = astuple(usage)
+        if min(counts) < 0 or max(counts) > MAX_TOKENS:
             usage = _bounded(usage)
-        counts = (usage.input, usage.output, usage.cache_read, usage.cache_write)
-        tokens, cost = sum(counts), None
+            counts = astuple(usage)
+        tokens, cost = sum(counts) - usage.reasoning, None
         if price is not None:
             cost = price.cost(usage)
         elif status != "ok" and not tokens:
             cost = 0  # the upstream did nothing
         now = meter.now()
-        entry = UsageEntry(int(now), self._owner, *names, status, *counts, usage.reasoning, cost, is_estimated)
-        segment = meter.write(entry)
-        if self._account is not None:
-            self._account.settle(self._tokens, self._cost, tokens, cost or 0, segment, now)
+        segment = meter.write(UsageEntry(int(now), self.owner, *names, status, *counts, cost, is_estimated))
+        if self.account is not None:
+            self.account.settle(self.reserved, tokens, cost or 0, segment, now)
 
 
 def _bounded(usage: Usage) -> Usage:
     """Replace numbers that cannot be true. They might not fit into the database."""
-    numbers = (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning)
-    kept = [min(max(0, number), MAX_TOKENS) for number in numbers]
+    kept = [min(max(0, number), MAX_TOKENS) for number in astuple(usage)]
     return Usage(input=kept[0], output=kept[1], cache_read=kept[2], cache_write=kept[3], reasoning=kept[4])
 
 

@@ -1,9 +1,11 @@
 """Usage entries, one for each request, and their sums."""
 
 from collections.abc import Iterable, Mapping
+from operator import add
 from typing import Literal
 
 import msgspec
+from msgspec.structs import astuple
 
 from tieline.core.usage.limits import DAY
 
@@ -46,19 +48,25 @@ class UsageEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Whether the tokens are an estimate, because the upstream did not report them."""
 
 
+STATUS = UsageEntry.__struct_fields__.index("status")
+
+
 class UsageSums:
     """The sums of entries. They take bounded memory, however many entries are added."""
 
-    __slots__ = ("_new", "_rows", "count")
+    __slots__ = ("_new", "_rows")
 
     def __init__(self, entries: Iterable[UsageEntry] = ()) -> None:
         self._rows: dict[Place, list[int]] = {}
         self._new: list[UsageEntry] = []
         """Entries that have not been added up yet. To add up many at once takes less time."""
-        self.count = 0
-        """The number of entries."""
         for entry in entries:
             self.add(entry)
+
+    @property
+    def count(self) -> int:
+        """The number of entries."""
+        return len(self._new) + sum(row[0] for row in self._rows.values())
 
     @property
     def rows(self) -> Mapping[Place, list[int]]:
@@ -68,33 +76,26 @@ class UsageSums:
 
     def add(self, entry: UsageEntry) -> None:
         """Add an entry."""
-        self.count += 1
-        self._new.append(entry)
-        if len(self._new) >= MAX_NEW:
+        new = self._new
+        new.append(entry)
+        if len(new) >= MAX_NEW:
             self._add_up()
 
     def _add_up(self) -> None:
-        rows = self._rows
+        groups: dict[Place, list[UsageEntry]] = {}
         for entry in self._new:
             place = (entry.owner, entry.at // DAY, entry.backend, entry.model, entry.client)
-            row = rows.get(place)
-            if row is None:
-                row = self._new_row(place)
-            row[0] += 1
-            if entry.status != "ok":
-                row[1 if entry.status == "failed" else 2] += 1
-            row[3] += entry.input
-            row[4] += entry.output
-            row[5] += entry.cache_read
-            row[6] += entry.cache_write
-            row[7] += entry.reasoning
-            if entry.cost is None:
-                row[9] += 1
-            else:
-                row[8] += entry.cost
-            if entry.is_estimated:
-                row[10] += 1
+            groups.setdefault(place, []).append(entry)
         self._new.clear()
+        for place, entries in groups.items():
+            statuses, *tokens, costs, estimated = list(zip(*map(astuple, entries), strict=True))[STATUS:]
+            sums = (
+                *(len(entries), statuses.count("failed"), statuses.count("cancelled")),
+                *(sum(numbers) for numbers in tokens),
+                *(sum(filter(None, costs)), costs.count(None), sum(estimated)),
+            )
+            row = self._rows.get(place) or self._new_row(place)
+            row[:] = map(add, row, sums)
 
     def _new_row(self, place: Place) -> list[int]:
         if len(self._rows) >= MAX_ROWS:
