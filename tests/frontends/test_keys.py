@@ -154,11 +154,12 @@ def test_a_wrong_key_does_not_count() -> None:
 
 
 @asynccontextmanager
-async def client(**keys: KeySettings) -> AsyncIterator[httpx2.AsyncClient]:
+async def client(default_model: str | None = None, **keys: KeySettings) -> AsyncIterator[httpx2.AsyncClient]:
     """Return a client of a gateway with these keys; it sends the key from the variable LIMITED."""
     upstream = UpstreamSettings(kind="openai", base_url="http://127.0.0.1:9/v1", key_env="UP_KEY", models=("m",))
     aliases = {"quick": "demo/scripted", "other": "up/m", "claude-*": "up/m"}
-    app = build(Config(keys=keys, upstreams={"up": upstream}, aliases=aliases), ENV)
+    config = Config(keys=keys, upstreams={"up": upstream}, aliases=aliases, default_model=default_model)
+    app = build(config, ENV)
     try:
         async with (
             listening(app) as url,
@@ -295,6 +296,16 @@ def test_a_limited_key_does_not_reach_the_default_model_by_an_unknown_name() -> 
             router.find(name, access)
         assert caught.value.status == 403, name
     assert router.find("anything", ModelAccess(("up/*",))).model == "large"
+
+
+@each(("allowed", "name"), [("gpt-*", "gpt-x"), ("*-high", "quick-high")])
+async def test_a_model_that_was_refused_or_used_by_another_key_is_refused_again(allowed: str, name: str) -> None:
+    limited = KeySettings(key_env="LIMITED", models=(allowed,))
+    async with client("demo/scripted", limited=limited) as http:
+        body = {"model": name, "messages": HELLO}
+        assert (await http.post("/v1/chat/completions", json=body)).status_code == 403
+        assert (await http.post("/v1/chat/completions", json=body, headers={"x-api-key": OWN})).status_code == 200
+        assert (await http.post("/v1/chat/completions", json=body)).status_code == 403
 
 
 def test_a_user_agent_does_not_give_a_named_key_the_tools_of_the_gateway() -> None:

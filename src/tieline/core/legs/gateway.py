@@ -178,10 +178,9 @@ class Gateway:
     # ── From a request to a run ──────────────────────────────────────────────────────────────────
 
     async def _find(self, name: str, access: ModelAccess | None) -> ModelRoute:
-        route = self._router.routes.get(name)
-        if route is not None and (access is None or access.allows(name, route.backend.name, route.model)):
-            return route
-        return await self.models.route(name, access)
+        # If the client's models are limited, the router must check the name, even if its route is cached.
+        route = self._router.routes.get(name) if access is None else None
+        return route or await self.models.route(name, access)
 
     async def _route(
         self, request: Request, access: ModelAccess | None, workspace: str = ""
