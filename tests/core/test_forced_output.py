@@ -89,6 +89,16 @@ async def test_json_in_a_code_fence_is_taken_out_of_it() -> None:
     assert len(upstream.requests) == 1
 
 
+async def test_a_call_next_to_json_in_a_code_fence_keeps_its_arguments_and_its_place() -> None:
+    call = (ToolCall(id="c1", name="save"), ['{"path":', '"a"}'])
+    fenced = (Text(), ["```json\n", '{"n":3}', "\n```\n"])
+    events, _ = await answered(STRUCTURED, leg(fenced, call, reason=StopReason.TOOL_USE))
+    assert [event.part for event in events if isinstance(event, PartEnd)] == [
+        Text(text='{"n":3}'),
+        ToolCall(id="c1", name="save", arguments='{"path":"a"}'),
+    ]
+
+
 async def test_an_answer_that_was_cut_refused_or_failed_is_not_asked_for_again() -> None:
     for reason in (StopReason.MAX_TOKENS, StopReason.REFUSAL):
         events, upstream = await answered(FORCED, leg((Text(), ["No"]), reason=reason))

@@ -176,6 +176,16 @@ class PartsWriter:
         self._index += 1
         self.events += part_events(index, part, text)
 
+    def complete(self, part: Part) -> None:
+        """Add a complete part that contains its text."""
+        match part:
+            case Text() | Thinking(redacted=False):
+                self.whole(replace(part, text=""), part.text)
+            case ToolCall():
+                self.whole(replace(part, arguments=""), part.arguments)
+            case _:
+                self.whole(part)
+
     def _end_head(self, head: _Slot) -> None:
         self.events.append(PartEnd(index=self._index, part=_filled(head.part, "".join(head.chunks))))
         self._index += 1
@@ -249,13 +259,7 @@ def unfold(reply: Reply) -> list[Event]:
     """Return the events of a leg that yields this reply. This is the inverse of `fold`."""
     parts = PartsWriter()
     for part in reply.parts:
-        match part:
-            case Text() | Thinking(redacted=False):
-                parts.whole(replace(part, text=""), part.text)
-            case ToolCall():
-                parts.whole(replace(part, arguments=""), part.arguments)
-            case _:
-                parts.whole(part)
+        parts.complete(part)
     started = Started(id=reply.id, model=reply.model, headers=reply.headers)
     return [started, *parts.take(), reply.usage, reply.finished]
 

@@ -106,11 +106,12 @@ class ForcedOutputRun:
         fenced = _FENCED.fullmatch(_text_of(events)) if self._request.output is not None else None
         if fenced is None:
             return events
-        parts = PartsWriter()
+        parts, texts = PartsWriter(), [fenced[1]]
         for part in _parts(events):
             if type(part) is not Text:
-                parts.whole(replace(part, text="") if hasattr(part, "text") else part, getattr(part, "text", ""))
-        parts.whole(Text(), fenced[1])
+                parts.complete(part)
+            elif texts:
+                parts.whole(Text(), texts.pop())
         rest = [event for event in events if type(event) not in (PartStart, PartDelta, PartEnd)]
         return [rest[0], *parts.take(), *rest[1:]]
 

@@ -237,7 +237,7 @@ class UpdateReader:
         self.pause()
         self._repeats = RepeatFilter("")  # text after a call is never a repetition
         self.has_spoken = True
-        self.parts.whole(replace(call, arguments=""), call.arguments)
+        self.parts.complete(call)
         self._stored.next_step()
 
     def pause(self) -> None:
