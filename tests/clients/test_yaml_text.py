@@ -42,6 +42,8 @@ LINES = "- name: t\n    url: http://x\n    roles: [a, b]\n    limit:\n      n: 1
             f"models:\n  {LINES}    # note\n  - name: b # c\n",
         ),
         ("models:\n  - old: 1\n    name: 't'\nz: 1\n", f"models:\n  {LINES}z: 1\n"),
+        ("models:\n  - name: t\n  -\n    name: b\n", f"models:\n  {LINES}  -\n    name: b\n"),
+        ("models:\n  -\n    name: t\n  - name: b\n", f"models:\n  {LINES}  - name: b\n"),
     ],
 )
 def test_an_item_is_replaced_or_added(text: str, changed: str) -> None:

@@ -106,7 +106,7 @@ def _with_item(lines: list[str], setting: Setting) -> list[str]:
         return [*lines[: start + 1], *_item(setting.value, "  " if setting.path else ""), *lines[start + 1 :]]
     indentation = re.match(r" *", lines[starts[0]])
     width = indentation[0] if indentation is not None else ""
-    items = [number for number in starts if lines[number].startswith((f"{width}- ", f"{width}-\n"))]
+    items = [number for number in starts if f"{lines[number]} ".startswith(f"{width}- ")]
     if not items or items[0] != starts[0]:
         raise UnsafeChange(f"`{'.'.join(setting.path) or 'it'}` is not a list with one item per line")
     old = _same_item(lines, items, end, setting)
