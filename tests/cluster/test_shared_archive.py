@@ -155,6 +155,31 @@ async def test_documents_are_bounded_in_number(postgres_url: str) -> None:
         assert [await kept(shared, owner) for owner in ("ann", "bob")] == [[0, 1], [6, 7, 8]]
 
 
+async def test_a_full_archive_keeps_the_documents_that_are_in_use(
+    postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    clock = Clock()
+    async with archive(postgres_url, clock, documents=5) as shared:
+        for name in ("read", "touched", "held", "held too", "unused"):
+            clock.now += 1
+            shared.put("ann", name, b"old")
+        await shared.aclose()  # writes everything
+        clock.now += 2 * 3600
+        assert await shared.get("ann", "read") == b"old"
+        assert await shared.holds("ann", ["held", "held too"])
+        if not shared.touch("ann", "touched"):
+            shared.put("ann", "touched", b"old")
+        in_use = "SELECT count(*) FROM archive WHERE used > 7200"
+        async with asyncio.timeout(PATIENCE):
+            while postgres_server.query(postgres_url, in_use) != "4":  # noqa: ASYNC110 - a server
+                await asyncio.sleep(0.01)
+        shared.put("ann", "new", b"new")
+        await shared.aclose()  # writes everything
+        await shared.sweep()
+        assert await shared.holds("ann", ["read", "touched", "held", "held too", "new"])
+        assert await shared.get("ann", "unused") is None
+
+
 async def test_a_document_that_would_take_the_space_of_others_is_refused(postgres_url: str) -> None:
     clock = Clock()
     async with archive(postgres_url, clock, total=400) as shared, archive(postgres_url, clock, total=400) as other:

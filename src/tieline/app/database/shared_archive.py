@@ -7,7 +7,7 @@ them. While the database cannot be reached, changes wait in memory.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from tieline.app.database.engine import Database, DatabaseFailed, DatabaseUnavailable, StatementFailed
@@ -33,7 +33,7 @@ USED_ACCURACY = 3600.0
 MAX_RECENT = 10_000
 
 _GET = "SELECT created, used, data FROM archive WHERE shelf = ? AND owner = ? AND id = ?"
-_HAVE = "SELECT id FROM archive WHERE shelf = ? AND owner = ? AND created > ? AND id IN ({})"
+_HAVE = "SELECT id, used FROM archive WHERE shelf = ? AND owner = ? AND created > ? AND id IN ({})"
 _PUT = """
 INSERT INTO archive (shelf, owner, id, created, used, size, data) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (shelf, owner, id) DO UPDATE SET
@@ -91,8 +91,8 @@ class SharedArchive:
         self._removals: dict[_DocumentKey, asyncio.Future[bool]] = {}
         """Documents not yet removed from the database; the result is whether it removed them. A document that is stored
         again after its removal is also in `_unwritten`, so removals come first."""
-        self._recent: BoundedCache[_DocumentKey, bool] = BoundedCache(MAX_RECENT)
-        """The documents that this replica has stored recently."""
+        self._recent: BoundedCache[_DocumentKey, float] = BoundedCache(MAX_RECENT)
+        """When this replica stored its most recent documents."""
         self._writer: asyncio.Task[None] | None = None
         self._held: dict[str, int] = {}
         """The size of each owner's documents at the last sweep."""
@@ -120,16 +120,22 @@ class SharedArchive:
         now = self._clock()
         if not rows or now - rows[0][0] > self._limits.age:
             return None
-        if now - rows[0][1] > USED_ACCURACY:
-            self._tasks.start(self._use(key, now), "archive")
+        self._mark_used(owner, {document_id: rows[0][1]})
         return bytes(rows[0][2])
 
     def touch(self, owner: str, document_id: str) -> bool:
-        """Return whether this replica has recently stored a document and not removed it."""
-        return self._recent.get(_DocumentKey(owner, document_id)) is not None
+        """Return whether this replica has stored a document recently and not removed it.
+
+        Such a document needs no mark, because the time of its last use is accurate enough.
+        """
+        stored_at = self._recent.get(_DocumentKey(owner, document_id))
+        return stored_at is not None and self._clock() - stored_at <= USED_ACCURACY
 
     async def holds(self, owner: str, document_ids: Collection[str]) -> bool:
-        """Return whether all these documents are stored. Raise GatewayError if the database cannot be reached."""
+        """Return whether all these documents are stored. Mark them as used.
+
+        Raise GatewayError if the database cannot be reached.
+        """
         wanted = [one for one in set(document_ids) if _DocumentKey(owner, one) not in self._unwritten]
         if any(_DocumentKey(owner, one) in self._removals for one in wanted):
             return False
@@ -141,6 +147,7 @@ class SharedArchive:
             rows = await self._database.fetch(statement, (self._shelf, owner, since, *wanted))
         except DatabaseFailed:
             raise _unavailable() from None
+        self._mark_used(owner, dict(rows))
         return len(rows) == len(wanted)
 
     def put(self, owner: str, document_id: str, data: bytes) -> bool:
@@ -152,9 +159,10 @@ class SharedArchive:
         key = _DocumentKey(owner, document_id)
         if len(data) > self._limits.each or not self._has_room(owner, _size(key, data)):
             return False
-        self._recent.put(key, True)
+        now = self._clock()
+        self._recent.put(key, now)
         self._forget(key)
-        self._unwritten[key] = _NewDocument(data, self._clock())
+        self._unwritten[key] = _NewDocument(data, now)
         self._unwritten_size += len(data)
         while self._unwritten_size > MAX_UNWRITTEN and len(self._unwritten) > 1:
             log.error("a document was lost: too many documents are waiting to be written to the database")
@@ -257,9 +265,17 @@ class SharedArchive:
         if not removal.done():
             removal.set_result(is_removed)
 
-    async def _use(self, key: _DocumentKey, now: float) -> None:
+    def _mark_used(self, owner: str, used: Mapping[str, float]) -> None:
+        """Mark documents of an owner as used. `used` has their ids, and when they were last used."""
+        now = self._clock()
+        outdated = sorted(document_id for document_id, at in used.items() if now - at > USED_ACCURACY)
+        if outdated:
+            self._tasks.start(self._use(owner, outdated, now), "archive")
+
+    async def _use(self, owner: str, document_ids: Sequence[str], now: float) -> None:
+        rows = [(now, self._shelf, owner, document_id) for document_id in document_ids]
         try:
-            await self._database.execute(_USE, (now, self._shelf, *key))
+            await self._database.execute_many(_USE, rows)
         except DatabaseFailed as error:
             log.debug("could not store when a document was last used: %s", error)
 
