@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -162,6 +162,21 @@ async def test_only_the_service_itself_may_send_runs_elsewhere(
     backend._apply(ServerConfig(transport="http2", private=private, public=public))
     assert backend._origin.host == expected
     await backend.aclose()
+
+
+async def test_the_service_sends_runs_elsewhere_even_if_all_other_settings_are_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tieline.backends.cursor.backend.OWN_HOST", "127.0.0.1")
+    async with (
+        CursorSim() as agent,
+        backed(SimSettings(agent_url=agent.url), Clock(), transport="http2") as (backend, sim),
+    ):
+        run = await backend.start(REQUEST)
+        async with aclosing(run.leg()) as leg:
+            await anext(leg)
+        await run.aclose()
+        assert (asked(sim, "Run"), asked(agent, "Run")) == (0, 1)
 
 
 @pytest.mark.parametrize(("setting", "expected"), [(None, "cli-2099.01.02-0123abc"), ("cli-mine", "cli-mine")])

@@ -53,6 +53,11 @@ class CursorOptions:
     park_for: float = 900.0
     """Seconds that a run waits for the user's reply to a plan."""
 
+    @property
+    def is_host_open(self) -> bool:
+        """Whether the service may choose the host for runs. Over HTTP/1.1, runs use the host of the API."""
+        return self.agent is None and self.api.host == OWN_HOST and self.transport != "http1"
+
 
 class CursorBackend:
     """Backend that starts runs with a Cursor account."""
@@ -149,11 +154,11 @@ class CursorBackend:
     async def _ensure_config(self) -> None:
         """Ask the service for settings that the user has not set: the transport, the host and the privacy mode.
 
-        If the user has set both the transport and the privacy mode, the service is not asked. Concurrent requests share
-        one call. Requests wait only for the first call; later calls run in the background.
+        If the service has nothing to choose, it is not asked. Concurrent requests share one call. Requests wait only
+        for the first call; later calls run in the background.
         """
         options, config_at = self._options, self._config_at
-        is_open = options.transport is None or options.identity.ghost_mode is None
+        is_open = options.transport is None or options.identity.ghost_mode is None or options.is_host_open
         if not is_open or (config_at is not None and self._clock() - config_at < CONFIG_KEPT):
             return
         task = self._config_task
@@ -184,7 +189,7 @@ class CursorBackend:
         if options.transport is None and config.transport is not None:
             self._transport = config.transport
         agent = config.public if self._identity.ghost_mode is False else config.private
-        if options.agent is None and options.api.host == OWN_HOST and agent is not None:
+        if options.is_host_open and agent is not None:
             self._origin = agent
 
     def _change_to(self, transport: Transport) -> None:
