@@ -212,6 +212,16 @@ async def test_only_so_many_sessions_are_kept(life: Life) -> None:
     assert told(reply) == ["three", "four"]
 
 
+async def test_sessions_in_other_folders_do_not_count(life: Life, tmp_path: Path) -> None:
+    life.store = MemoryStore()
+    _, talk = await life.ask("one")
+    for words in ("two", "three"):
+        life.now += 1
+        await life.ask(words, cwd=str(tmp_path), sessions=1)
+    reply, _ = await life.ask("four", talk.messages)
+    assert told(reply) == ["one", "four"]
+
+
 async def test_a_conversation_that_is_too_long_is_not_kept(life: Life) -> None:
     life.store = store = MemoryStore()
     history = [user("one"), *([user("more"), answered("yes")] * (MAX_ITEMS // 2))]

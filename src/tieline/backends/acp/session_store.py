@@ -3,7 +3,8 @@
 There is one document for each session that the agent can reopen. It contains the agent's name, the agent's id for the
 session, the workplace, the name of the client's key, the time of last use, and digests of the system messages and the
 history. All documents are read once, before the first request. Documents for folders that are not configured are
-ignored, because they may belong to other gateways. Old and surplus documents are removed, whatever their folder.
+ignored, because they may belong to other gateways: only old ones are removed. Other documents are removed if they are
+old or surplus.
 """
 
 import asyncio
@@ -97,11 +98,12 @@ class SessionStore:
         stored = self._parsed(await self._store.read(self._shelf))
         oldest = self._clock() - MAX_AGE
         order = sorted(stored, key=lambda key: stored[key].used)
-        gone = {key for place, key in enumerate(order) if place < len(order) - self._limit or stored[key].used < oldest}
+        here = [key for key in order if self._places.has(_place(stored[key]), stored[key].agent)]
+        surplus = here[: max(0, len(here) - self._limit)]
+        gone = {*surplus, *(key for key in order if stored[key].used < oldest)}
         for key in gone:
             self._put(key, None)
-        here = [key for key in order if key not in gone and self._places.has(_place(stored[key]), stored[key].agent)]
-        return [self._session(key, stored[key]) for key in here]
+        return [self._session(key, stored[key]) for key in here if key not in gone]
 
     def save(self, session: AgentSession) -> None:
         """Store a changed session in the background, if its agent can reopen it."""
