@@ -141,10 +141,11 @@ class CredentialStore:
         try:
             was_in_keyring = await self._keyring.remove(KEYRING_SERVICE, self._entry)
         except KeyringError as error:
+            problem = f"{error}: the {self._wording.name} may be left there"
             if was_in_file:
-                self._warn(f"{error}: the {self._wording.name} may be left there")
+                self._warn(problem)
                 return True
-            raise GatewayError("internal", f"{error}: a {self._wording.name} may be left there.") from error
+            raise GatewayError("internal", f"{problem}.") from error
         return was_in_file or was_in_keyring
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
