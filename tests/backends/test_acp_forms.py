@@ -191,14 +191,13 @@ def test_an_address_is_consented_to_or_not(words: str, action: str, rest: str) -
     assert (outcome.filled.action, outcome.text) == (action, rest)
 
 
-def test_an_agent_may_say_itself_that_an_address_was_visited() -> None:
+def test_a_question_with_an_address_is_found_by_the_id_that_the_agent_gave_it() -> None:
     interview = Interview()
-    interview.add(AgentQuestion(1, Question(message="Log in", url="https://a.b"), "e1"))
-    interview.text()
-    assert interview.complete("other") is None
-    outcome = interview.complete("e1")
-    assert outcome is not None
-    assert outcome.filled.action == "accept"
+    first = AgentQuestion(1, Question(message="A", fields=(WORDS,)))
+    second = AgentQuestion(2, Question(message="Log in", url="https://a.b"), "e1")
+    interview.add(first)
+    interview.add(second)
+    assert [interview.find(name) for name in ("e1", "other", "")] == [second, None, None]
 
 
 # ── a client's own tool ──────────────────────────────────────────────────────────────────────────

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 from collections.abc import AsyncIterator, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -78,16 +79,17 @@ class FakeTurn:
 
     def __init__(self, **terms: Any) -> None:
         self.returned: list[Any] = []
+        self.sent: list[bytes] = []
         self.machine = ClientSide()
         self.retired = 0
         request = Request(model="a", messages=(Message(role="user", parts=(Text(text="go"),)),))
-        fingerprint = fingerprint_of(request)
-        self.session = AgentSession("a", fingerprint.kind, Workplace(folder="/w"))
+        self.fingerprint = fingerprint_of(request)
+        self.session = AgentSession("a", self.fingerprint.kind, Workplace(folder="/w"))
         self.session.name = "s1"
         self.session.endpoint = self.endpoint = FakeEndpoint()  # type: ignore[assignment] # all that a turn uses
         agent: Any = SimpleNamespace(
             machine=self.machine,
-            push=lambda: self.machine.outbox(),
+            push=lambda: self.sent.append(self.machine.outbox()),
             spec=SimpleNamespace(id="a", title="A"),
             is_over=False,
             retire=self._retire,
@@ -99,7 +101,7 @@ class FakeTurn:
         usual = {"cwd": "/w", "env": {}, "batch_wait": 0.02, "settle": 0.01, "cancel_within": SOON, **terms}
         settings = AcpBackendSettings(**usual)
         context = TurnContext(self.session, agent, settings, runtime, self.returned.append, settings.host(""))
-        self.turn = AgentTurn(context, Host(Person()), fingerprint, ())
+        self.turn = AgentTurn(context, Host(Person()), self.fingerprint, ())
 
     async def begin(self) -> AgentTurn:
         await self.session.hold(SOON)
@@ -108,6 +110,11 @@ class FakeTurn:
 
     def call(self) -> asyncio.Task[ToolResult]:
         return asyncio.create_task(self.endpoint.caller(ToolSpec(name="count"), "{}"))
+
+    def hear(self, message: Mapping[str, Any]) -> None:
+        """Receive a message from the agent."""
+        for fact in self.machine.feed(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"):
+            self.session.receive(fact)
 
     def end(self, reason: StopReason = StopReason.END_TURN, said: str = "end_turn") -> None:
         self.session.receive(facts.TurnEnded(request=1, session="s1", reason=reason, stop_reason=said))
@@ -126,6 +133,13 @@ async def fake() -> AsyncIterator[FakeTurn]:
 QUESTION = facts.QuestionAsked(
     number=7, session="s1", message="Why?", fields=(facts.QuestionField(name="a", kind="text"),)
 )
+LOGIN = {
+    "id": 23,
+    "method": "elicitation/create",
+    "params": {"sessionId": "s1", "mode": "url", "message": "Log in", "elicitationId": "e1", "url": "https://a.b"},
+}
+VISITED = {"method": "elicitation/complete", "params": {"elicitationId": "e1"}}
+ACCEPTED = b'{"jsonrpc":"2.0","id":23,"result":{"action":"accept"}}\n'
 QUESTION_TEXT = "Why?\n\na\n(or skip it)"
 
 
@@ -196,6 +210,29 @@ async def test_a_withdrawn_question_is_not_answered_by_the_next_message(fake: Fa
     assert turn.awaits_answer
     fake.session.receive(facts.Withdrawn(number=7))
     assert (turn.state, turn.awaits_answer) == (TurnState.BETWEEN_LEGS, False)
+
+
+async def test_a_question_is_accepted_if_the_agent_reports_that_its_address_was_visited(fake: FakeTurn) -> None:
+    turn = await fake.begin()
+    turn.begin()
+    fake.hear(LOGIN)
+    assert turn.awaits_answer
+    fake.hear(VISITED)
+    assert (turn.state, fake.sent[-1]) == (TurnState.BETWEEN_LEGS, ACCEPTED)
+
+
+async def test_a_question_that_waits_for_another_one_is_not_asked_if_its_address_was_visited(fake: FakeTurn) -> None:
+    turn = await fake.begin()
+    turn.begin()
+    fake.session.receive(QUESTION)
+    fake.hear(LOGIN)
+    assert texts(await leg(turn)) == [QUESTION_TEXT]
+    fake.hear(VISITED)
+    assert (turn.awaits_answer, fake.sent[-1]) == (True, ACCEPTED), "the first question is still open"
+    turn.take_answer("because", fake.fingerprint, turn.host)
+    turn.begin()
+    fake.end()
+    assert texts(await leg(turn)) == []
 
 
 async def test_a_leg_that_begins_without_an_answer_repeats_the_question(fake: FakeTurn) -> None:

@@ -90,15 +90,9 @@ class Interview:
             self._begin()
         return is_first
 
-    def complete(self, elicitation: str) -> InterviewOutcome | None:
-        """Settle the current question if it asked the user to visit a URL and has this `elicitation` id.
-
-        Otherwise, return None.
-        """
-        first = self._questions[0] if self._questions else None
-        if first is None or not elicitation or first.elicitation != elicitation:
-            return None
-        return self._settle(QuestionAnswer())
+    def find(self, elicitation: str) -> AgentQuestion | None:
+        """Return the question that asks the user to visit a URL and has this `elicitation` id, or None."""
+        return next((one for one in self._questions if one.elicitation and one.elicitation == elicitation), None)
 
     def _consented(self, text: str) -> InterviewOutcome:
         if is_consent(text):

@@ -29,6 +29,7 @@ from tieline.backends.acp.turn_state import LEG_OPEN, OVER, PARKED, TRANSITIONS,
 from tieline.model.content import Text, ToolResult
 from tieline.model.errors import GatewayError
 from tieline.model.events import Event, Failed, Finished, StopReason
+from tieline.model.inbox import QuestionAnswer
 from tieline.model.ports import Host
 from tieline.model.request import ToolSpec
 from tieline.wire.acp import facts
@@ -264,14 +265,17 @@ class AgentTurn:
             self._inbox.answer(question, read_result(result, question.form))
 
     def _question_done(self, fact: facts.QuestionCompleted) -> None:
-        outcome = self._interview.complete(fact.elicitation)
-        if outcome is not None:
-            self._advance(TurnEvent.WITHDRAWN)
-            self._settled(outcome)
+        question = self._interview.find(fact.elicitation)
+        if question is not None:
+            self._drop_question(question.number)
+            self._inbox.answer(question, QuestionAnswer())
 
     def _withdrawn(self, fact: facts.Withdrawn) -> None:
         self._inbox.withdraw(fact.number)
-        if self._interview.withdraw(fact.number):
+        self._drop_question(fact.number)
+
+    def _drop_question(self, number: int) -> None:
+        if self._interview.withdraw(number):
             self._advance(TurnEvent.WITHDRAWN)
 
     def _host_request(self, fact: Any) -> None:
