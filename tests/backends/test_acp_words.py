@@ -333,6 +333,24 @@ async def test_what_happens_between_two_legs_belongs_to_the_next() -> None:
     assert queue.take_texts() == ["one", "two"]
 
 
+async def test_what_waits_for_the_next_leg_still_counts_after_the_leg_before_it_was_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tieline.backends.acp.leg_queue.MAX_WAITING", 10)
+    queue = LegQueue()
+    queue.begin()
+    queue.text("one")
+    queue.end(Finished(reason=StopReason.TOOL_USE))
+    queue.text("two and three")
+    await queue.events()
+    assert queue.is_full
+    queue.end(Finished(reason=StopReason.END_TURN))
+    assert queue.is_full
+    queue.begin()
+    await queue.events()
+    assert not queue.is_full
+
+
 async def test_how_far_an_activity_is_replaces_what_nobody_took_and_waits_for_the_end_of_a_part() -> None:
     queue = LegQueue()
     queue.begin()

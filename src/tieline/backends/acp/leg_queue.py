@@ -39,7 +39,9 @@ class LegQueue:
         self._progress: dict[str, Activity] = {}
         self._statuses: dict[str, str] = {}
         self._size = 0
-        self._finished: deque[list[Event]] = deque()
+        """The number of queued characters that belong to the leg that has not ended."""
+        self._finished: deque[tuple[list[Event], int]] = deque()
+        """The events of each leg that has ended and was not taken, and their number of characters."""
         self._begun = self._ended = self._taken = 0
         self._waiter: asyncio.Future[None] | None = None
 
@@ -63,7 +65,7 @@ class LegQueue:
     @property
     def is_full(self) -> bool:
         """Whether more than `MAX_WAITING` characters are queued."""
-        return self._size > MAX_WAITING
+        return self._size + sum(size for _, size in self._finished) > MAX_WAITING
 
     # ── taking events ──
 
@@ -84,10 +86,10 @@ class LegQueue:
     def _take(self) -> list[Event]:
         if self._taken == self._begun:
             return []
-        self._size = 0
         if self._finished:
             self._taken += 1
-            return self._finished.popleft()
+            return self._finished.popleft()[0]
+        self._size = 0
         if self._open is None:
             self._flush()
         return self._parts.take()
@@ -139,7 +141,8 @@ class LegQueue:
         self._close()
         self._flush()
         self._gap = ""
-        self._finished.append([*self._parts.take(), ending])
+        self._finished.append(([*self._parts.take(), ending], self._size))
+        self._size = 0
         self.last_ending = ending
         self._parts = PartsWriter()
         self._ended += 1
