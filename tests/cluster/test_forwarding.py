@@ -19,13 +19,16 @@ from tests.cluster.support import (
     until,
 )
 from tests.postgres_server import PostgresServer
-from tieline.app.config import AcpSettings, AgentSettings, Config, KeySettings
+from tieline.app.config import AcpSettings, AgentSettings, Config, KeySettings, ServerSettings
 from tieline.app.ids import tag_of
 
 AGENT = Path(__file__).with_name("echo_agent.py")
 SLOW = '```tieline\ncall: get_weather {"city": "Oslo"}\n---\ntext: It\npause: 60\ntext: is {{result}}.\n```'
 """Like SCRIPT, with a long pause in the answer."""
 DIALECTS = pytest.mark.parametrize("dialect", list(CONVERSATIONS))
+ORIGIN = "https://editor.example"
+SHARING = Config(server=ServerSettings(origins=(ORIGIN,)))
+"""Lets the pages of one origin read responses."""
 
 
 @DIALECTS
@@ -203,6 +206,33 @@ async def test_a_draining_replica_still_serves_clients_and_closes_their_connecti
         await replica.cluster.membership.drain()
         response = await stand.client.get(f"{replica.url}/v1/models", headers=headers)
         assert (response.status_code, response.headers["connection"]) == (200, "close")
+
+
+async def test_a_draining_replica_closes_the_connections_of_web_pages(postgres_url: str) -> None:
+    async with cluster(postgres_url, size=1, config=SHARING) as stand:
+        (replica,) = stand.replicas
+        await replica.cluster.membership.drain()
+        headers = {"authorization": f"Bearer {KEY}", "origin": ORIGIN, "access-control-request-method": "GET"}
+        for method, path, origin in (
+            ("GET", "/v1/models", ORIGIN),
+            ("OPTIONS", "/v1/models", ORIGIN),
+            ("GET", "/cursor/v1/models", "*"),
+            ("OPTIONS", "/cursor/v1/models", "*"),
+        ):
+            response = await stand.client.request(method, replica.url + path, headers=headers)
+            assert (response.status_code, response.headers["connection"]) == (200, "close"), (method, path)
+            assert response.headers.get_list("access-control-allow-origin") == [origin], (method, path)
+
+
+async def test_a_draining_replica_lets_no_other_page_in(postgres_url: str) -> None:
+    async with cluster(postgres_url, size=1, config=SHARING) as stand:
+        (replica,) = stand.replicas
+        await replica.cluster.membership.drain()
+        for origin, status in (("https://evil.example", 403), (replica.url, 405)):
+            headers = {"authorization": f"Bearer {KEY}", "origin": origin, "access-control-request-method": "GET"}
+            response = await stand.client.options(f"{replica.url}/v1/models", headers=headers)
+            assert response.status_code == status
+            assert "access-control-allow-origin" not in response.headers
 
 
 async def test_draining_ends_with_the_last_run(postgres_url: str) -> None:

@@ -55,7 +55,7 @@ def _shared(endpoint: Endpoint) -> Endpoint:
     async def serve(exchange: Exchange) -> None:
         if exchange.client_key is not None:
             # This replaces the same header for a configured origin: two would be invalid.
-            exchange.response_headers = PREFLIGHT[:1]
+            exchange.cors_headers = PREFLIGHT[:1]
         await endpoint(exchange)
 
     return serve
@@ -63,5 +63,5 @@ def _shared(endpoint: Endpoint) -> Endpoint:
 
 async def _preflight(exchange: Exchange) -> None:
     """Answer a CORS preflight request: tell the browser that a web page may send the actual request."""
-    exchange.response_headers = ()
-    await exchange.respond(200, b"", headers=PREFLIGHT)
+    exchange.cors_headers = PREFLIGHT
+    await exchange.respond(200, b"")

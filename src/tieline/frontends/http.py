@@ -278,6 +278,8 @@ class Exchange(msgspec.Struct, eq=False):
     """Whether the response has begun."""
     response_headers: tuple[tuple[bytes, bytes], ...] = ()
     """Headers to add to every response, including errors."""
+    cors_headers: tuple[tuple[bytes, bytes], ...] = ()
+    """Headers to add as well, which let a web page of another origin read the response; empty if it may not."""
     content: bytes | None = None
     """The body, for forwarding it; None until it has been read, or if bodies are not kept."""
     size: int = 0
@@ -404,8 +406,8 @@ class Exchange(msgspec.Struct, eq=False):
     ) -> Awaitable[None]:
         """Send a whole response."""
         self.begun = True
-        if self.response_headers:
-            headers = (*headers, *self.response_headers)
+        if self.response_headers or self.cors_headers:
+            headers = (*headers, *self.response_headers, *self.cors_headers)
         return self._cycle.respond(status, content_type, headers, body)
 
     def begin_stream(
@@ -413,12 +415,12 @@ class Exchange(msgspec.Struct, eq=False):
     ) -> Awaitable[None]:
         """Begin a streamed response with the headers `head` (by default those of server-sent events) and `headers`."""
         self.begun = True
-        return self._cycle.begin(200, [*head, *headers, *self.response_headers])
+        return self._cycle.begin(200, [*head, *headers, *self.response_headers, *self.cors_headers])
 
     def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> Awaitable[None]:
         """Begin a response with any status and headers."""
         self.begun = True
-        return self._cycle.begin(status, [*headers, *self.response_headers])
+        return self._cycle.begin(status, [*headers, *self.response_headers, *self.cors_headers])
 
     def write(self, data: bytes, last: bool = False) -> Awaitable[None]:
         """Send the next part of a streamed response; `last` completes it."""

@@ -247,7 +247,7 @@ class HttpApp:
         """If the request comes from a web page of a configured origin, let the page read the response."""
         origin = exchange.headers[b"origin"]
         if self._guard.shares_with(origin.decode("latin-1")):
-            exchange.response_headers = ((b"access-control-allow-origin", origin), (b"vary", b"origin"))
+            exchange.cors_headers = ((b"access-control-allow-origin", origin), (b"vary", b"origin"))
 
     def _route(self, exchange: Exchange, cycle: HttpCycle) -> Route:
         methods = self._paths.methods(exchange.path)
@@ -264,7 +264,7 @@ class HttpApp:
     def _other_method(self, exchange: Exchange, methods: Mapping[str, Route]) -> Route:
         """Return the route of a request whose method is not among those of its path."""
         method, path = exchange.method, exchange.path
-        if method == "OPTIONS" and exchange.response_headers and b"access-control-request-method" in exchange.headers:
+        if method == "OPTIONS" and exchange.cors_headers and b"access-control-request-method" in exchange.headers:
             return Route(_preflight, self._fallback(exchange), keyed=False, public=True)
         if WEBSOCKET in methods and method == "GET":
             message = f"GET {path} takes a WebSocket handshake (`Upgrade: websocket`)."
