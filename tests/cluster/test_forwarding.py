@@ -208,6 +208,18 @@ async def test_a_draining_replica_still_serves_clients_and_closes_their_connecti
         assert (response.status_code, response.headers["connection"]) == (200, "close")
 
 
+async def test_a_page_of_a_configured_origin_may_read_the_response_of_another_replica(postgres_url: str) -> None:
+    """A browser rejects a response that names the origin twice."""
+    async with cluster(postgres_url, config=SHARING) as stand:
+        first, second = stand.replicas
+        headers = {"authorization": f"Bearer {KEY}", "origin": ORIGIN}
+        made = (await stand.client.post(f"{first.url}/v1/conversations", json={}, headers=headers)).json()
+        for replica in (first, second):
+            response = await stand.client.get(f"{replica.url}/v1/conversations/{made['id']}", headers=headers)
+            assert (response.status_code, response.json()) == (200, made)
+            assert response.headers.get_list("access-control-allow-origin") == [ORIGIN]
+
+
 async def test_a_draining_replica_closes_the_connections_of_web_pages(postgres_url: str) -> None:
     async with cluster(postgres_url, size=1, config=SHARING) as stand:
         (replica,) = stand.replicas

@@ -169,7 +169,7 @@ class HttpApp:
         headers = exchange.headers
         if self._workspaces is not None and (WORKSPACE in headers or exchange.path.startswith(WORKSPACE_PREFIX)):
             _read_workspace(exchange)
-        if b"origin" in headers:
+        if b"origin" in headers and not is_forwarded:  # the replica that forwarded the request adds these headers
             self._share(exchange)
         route = self._route(exchange, cycle)
         failure: GatewayError | None = None
