@@ -1,9 +1,11 @@
 """Tests for stored and background responses, and conversations, that are used through several replicas."""
 
+import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
-from tests.cluster.support import DEMO, KEY, Replica, Stand, cluster, until
+from tests.cluster.support import DEMO, KEY, PATIENCE, Replica, Responses, Stand, cluster, until
 
 HEADERS = {"authorization": f"Bearer {KEY}"}
 SLOW = "```tieline\ntext: One.\npause: 60\ntext: Two.\n```"
@@ -106,3 +108,39 @@ async def test_a_conversation_is_changed_through_every_replica(postgres_url: str
         lists = [await fetch(stand, replica, path) for replica in (first, second)]
         assert [len(listed["data"]) for listed in lists] == [5, 5]
         assert lists[0] == lists[1]
+
+
+async def test_a_background_request_that_is_stopped_frees_its_conversation(postgres_url: str, tmp_path: Path) -> None:
+    """The other replica has not answered yet when the workspace of the request is removed."""
+    async with cluster(postgres_url) as stand:
+        first, second = stand.replicas
+        talk = Responses(stand.client)
+        call_id = await talk.start(first.url)
+        arrived, released = asyncio.Event(), asyncio.Event()
+
+        async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            arrived.set()
+            await released.wait()
+            writer.close()
+
+        async with await asyncio.start_server(silent, "127.0.0.1", 0) as server, asyncio.timeout(PATIENCE):
+            known = second.cluster.membership.find(first.tag)
+            assert known is not None
+            known.origin = known.origin._replace(port=server.sockets[0].getsockname()[1])
+            url = f"{second.url}/api/workspaces"
+            workspace = (await stand.client.post(url, json={"path": str(tmp_path)}, headers=HEADERS)).json()["name"]
+            made = (await stand.client.post(f"{second.url}/v1/conversations", json={}, headers=HEADERS)).json()
+            result = {"type": "function_call_output", "call_id": call_id, "output": "sunny"}
+            body = {
+                "model": DEMO,
+                "input": [*talk.history, result],
+                "background": True,
+                "conversation": made["id"],
+            }
+            headers = {**HEADERS, "x-tieline-workspace": workspace}
+            stopped = asyncio.create_task(stand.client.post(f"{second.url}/v1/responses", json=body, headers=headers))
+            await arrived.wait()
+            assert (await stand.client.delete(f"{url}/{workspace}", headers=HEADERS)).status_code == 200
+            assert (await stopped).status_code >= 400
+            released.set()
+        await create(stand, second, QUICK, conversation=made["id"])

@@ -1,6 +1,7 @@
 """OpenAI's Responses API over HTTP: `POST /v1/responses`, and the stored responses below that path."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 
 from msgspec import Raw
@@ -79,11 +80,13 @@ class ResponsesFrontend:
             self._creator.release(creation)
             raise BadRequest("`generate`: expected true; only a WebSocket takes requests without an answer", "generate")
         if creation.create.is_background:
-            if self._replicas is not None and await self._replicas.forward_turn(exchange, creation.request):
-                self._creator.release(creation)
-                return
-            request = selecting(creation.request, exchange)
-            client = client_of(exchange, RESPONSES.name, self._profile(exchange), creation.size)
+            with ExitStack() as held:
+                held.callback(self._creator.release, creation)
+                if self._replicas is not None and await self._replicas.forward_turn(exchange, creation.request):
+                    return
+                request = selecting(creation.request, exchange)
+                client = client_of(exchange, RESPONSES.name, self._profile(exchange), creation.size)
+                held.pop_all()  # from here on, the background response releases it
             await self._background.start(exchange, creation._replace(request=request), client)
             return
         try:
