@@ -243,6 +243,30 @@ async def test_a_listener_that_takes_nothing_is_given_up(monkeypatch: pytest.Mon
     await tasks.aclose()
 
 
+async def test_a_listener_that_takes_no_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tieline.frontends.http.STALL_TIMEOUT", 0.001)
+    inbox, tasks, begun = Inbox(mint=lambda: "1", clock=lambda: 0.0), Tasks(), asyncio.Event()
+
+    async def never() -> MutableMapping[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def stuck(message: MutableMapping[str, Any]) -> None:
+        if begun.is_set():
+            await never()
+        if message.get("body"):
+            begun.set()
+
+    scope = {"type": "http", "method": "GET", "path": "/api/inbox/watch", "headers": []}
+    exchange = Exchange(AsgiCycle(scope, never, stuck), 1024)
+    serving = asyncio.create_task(InboxFrontend(inbox, tasks, PageToken("token")).watch(exchange))
+    await bounded(begun.wait())
+    serving.cancel()
+    await bounded(result(serving))
+    assert not inbox.is_watched
+    await tasks.aclose()
+
+
 # ── Answers ──────────────────────────────────────────────────────────────────────────────────────
 
 

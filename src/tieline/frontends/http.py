@@ -536,19 +536,20 @@ async def send_events(exchange: Exchange, tasks: Tasks, events: AsyncGenerator[b
     client = WatchedClient(exchange)
     leaving = tasks.start(client.cancel_when_left(), "client watch")
     try:
-        async with aclosing(events):
-            await exchange.begin_stream()
-            async for data in events:
-                if exchange.is_still_valid is not None and not exchange.is_still_valid():
-                    break  # the key was revoked
-                await write_in_time(exchange, data)
-        await write_in_time(exchange, b"", last=True)
+        try:
+            async with aclosing(events):
+                await exchange.begin_stream()
+                async for data in events:
+                    if exchange.is_still_valid is not None and not exchange.is_still_valid():
+                        break  # the key was revoked
+                    await write_in_time(exchange, data)
+            await write_in_time(exchange, b"", last=True)
+        except asyncio.CancelledError:
+            if not await client.finish():
+                raise
     except TimeoutError:
         message = "%s: closed the connection of a client that had read nothing for %.0f seconds"
         log.info(message, exchange.path, STALL_TIMEOUT)
-    except asyncio.CancelledError:
-        if not await client.finish():
-            raise
     finally:
         leaving.cancel()
 
@@ -570,7 +571,10 @@ class WatchedClient:
             self._task.cancel("the client has left")
 
     async def finish(self) -> bool:
-        """Complete the stream after a cancellation. Return False if the caller has to raise CancelledError again."""
+        """Complete the stream after a cancellation. Return False if the caller has to raise CancelledError again.
+
+        Raise TimeoutError if the client reads nothing for too long.
+        """
         self.uncancel()
         if not self.has_left and self._exchange.begun:
             # The gateway is stopping. Complete the stream, so that the client does not take it for a broken transfer.
