@@ -10,9 +10,12 @@ from tieline.frontends.guard import Guard
 from tieline.frontends.http import ELSEWHERE, AsgiCycle, Exchange
 from tieline.frontends.http_app import HttpApp, Route
 from tieline.frontends.replicas import HOST_HEADER, SECRET_HEADER, PeerFailed, PeerRequest, PrivateApp, Replicas
+from tieline.frontends.responses.forwarded_turn import ForwardedTurn
 from tieline.model.content import Message, Text, ToolCall, ToolResult
+from tieline.model.errors import GatewayError
 from tieline.model.request import Request
 from tieline.tasks import Tasks
+from tieline.wire.framing.sse import LIMIT
 from tieline.wire.openai_chat import render_error
 
 BODY = b'{"model": "m"}'
@@ -218,6 +221,14 @@ async def test_forwarded_requests_are_counted_until_they_end() -> None:
     await client.exchange.body()
     assert await replicas.forward_turn(client.exchange, answering("one"))
     assert (counts, replicas.forwarding) == ([1, 1], 0)
+
+
+async def test_a_client_on_a_websocket_is_told_that_an_event_is_too_large() -> None:
+    event = b'{"type": "response.created"}'
+    turn = ForwardedTurn(Answer(b"data: %b\n\n" % event, b"data: " + bytes(LIMIT)))
+    assert await anext(turn) == [event]
+    with pytest.raises(GatewayError, match="cannot be passed on: an event exceeds the limit"):
+        await anext(turn)
 
 
 # ── The private listener ─────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from tieline.frontends.http import Exchange
 from tieline.frontends.replicas import PeerFailed, PeerRequest, PeerResponse, Replicas
 from tieline.frontends.responses.creation import Creation
 from tieline.model.errors import GatewayError
-from tieline.wire.framing.sse import SseReader
+from tieline.wire.framing.sse import SseOverflow, SseReader
 from tieline.wire.openai_responses.frames import events_in
 from tieline.wire.shared.json import encode
 
@@ -64,7 +64,10 @@ class ForwardedTurn:
         return self
 
     async def __anext__(self) -> list[bytes]:
-        """Return the next events, each as JSON. Raise GatewayError if the other replica refuses the turn or is gone."""
+        """Return the next events, each as JSON.
+
+        Raise GatewayError if the other replica refuses the turn or is gone, or if an event is too large.
+        """
         try:
             if self._answer.status != 200:
                 raise await self._error()
@@ -74,7 +77,10 @@ class ForwardedTurn:
             raise GatewayError("overloaded", message) from error
         if not data:
             raise StopAsyncIteration
-        events = events_in(self._reader.whole(data))
+        try:
+            events = events_in(self._reader.whole(data))
+        except SseOverflow as error:
+            raise GatewayError("upstream", f"The response of another replica cannot be passed on: {error}.") from error
         for event in events:
             self._note(event)
         return events
