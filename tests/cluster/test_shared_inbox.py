@@ -3,20 +3,24 @@
 import asyncio
 import signal
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from itertools import count
 
 import pytest
 
 from tests.cluster.page_support import ANN, BOB, OWNER_KEYS, TWO_OWNERS, Asking, Person
-from tests.cluster.support import PATIENCE, cluster, until
+from tests.cluster.support import DEMO, KEY, PATIENCE, cluster, until
 from tests.postgres_server import PostgresServer
 from tieline.app.cluster.shared_inbox import REMOVE_AFTER, DatabaseInbox
 from tieline.app.config import Config, InboxSettings
 from tieline.app.database.postgres import PostgresDatabase
+from tieline.cli.chat.api import ChatApi
+from tieline.cli.chat.conversation import Conversation
+from tieline.cli.gateway_client import GatewayClient
 from tieline.core.inbox.inbox import PendingItem
 from tieline.model.inbox import Approval, ApprovalAnswer, Field, Origin, Question, QuestionAnswer
 from tieline.model.scope import EVERYTHING, Scope
+from tieline.net.client.http import HttpClient
 from tieline.tasks import Tasks
 
 SHORT = 1.0
@@ -44,6 +48,26 @@ async def test_an_item_is_listed_and_answered_through_another_replica(postgres_u
             assert await answer == ApprovalAnswer(option="allow")
             await events.until(lambda event: not event["items"])
         assert await person.items(first) == []
+
+
+async def test_the_chat_in_a_terminal_notices_an_item_of_another_replica(postgres_url: str, asking: Asking) -> None:
+    async with cluster(postgres_url) as stand, AsyncExitStack() as stack:
+        first, second = stand.replicas
+        client = HttpClient()
+        stack.push_async_callback(client.aclose)
+        api = ChatApi(GatewayClient(client, second.url, KEY, name="test"))
+        state = await api.state()
+        chat = Conversation(await api.create(DEMO, None), state.seq, lambda: 0.0)
+        messages = await stack.enter_async_context(aclosing(api.stream(state.seq)))
+        async with asyncio.timeout(PATIENCE):
+            await anext(messages)  # the inbox, which is empty
+            answer = await asking.ask(first.app.gateway.inbox, LS, session=chat.summary.id)
+            while not chat.items:
+                seq, news = await anext(messages)
+                assert news is not None
+                list(chat.take(seq, news))
+            await api.decide(chat.items[0].id, ApprovalAnswer(option="allow"))
+            assert await answer == ApprovalAnswer(option="allow")
 
 
 async def test_errors_of_a_forwarded_answer_are_those_of_its_replica(postgres_url: str, asking: Asking) -> None:

@@ -58,7 +58,7 @@ def beginning(message: str = "A1", text: str = "Hel") -> EventNews:
 
 async def the_stream() -> list[tuple[int, News]]:
     async with playing(lambda _, since: (200, events(recorded(), since or 0))) as api:
-        return [(seq, news) async for seq, news in api.stream(0) if news is not None]
+        return [(seq, news) async for seq, news in api.stream(0) if seq is not None and news is not None]
 
 
 async def test_a_recorded_answer_is_followed_from_the_first_word_to_the_last() -> None:
@@ -152,6 +152,21 @@ def test_only_the_items_of_this_conversation_wait_here_and_end_with_the_answer()
     assert [item.origin.session for item in chat.items] == ["S"]
     list(chat.take(3, TurnNews(session="S", turn=turn())))
     assert chat.items == ()
+
+
+async def test_items_are_noticed_in_a_cluster_where_their_messages_have_no_number() -> None:
+    item = msgspec.json.encode({"type": "inbox", **msgspec.to_builtins(InboxNews(items=(pending("S"),)))})
+    gone = msgspec.json.encode({"type": "inbox", **msgspec.to_builtins(InboxNews())})
+    numbered = events([(7, json.dumps({"type": "gone", "session": "other"}))])
+    stream = b"data: %b\n\n%bdata: %b\n\ndata: %b\n\n" % (gone, numbered, item, gone)
+    chat, waiting = conversation(seq=5), list[int]()
+    async with playing(lambda _, __: (200, stream)) as api:
+        async for seq, news in api.stream(5):
+            assert news is not None
+            assert list(chat.take(seq, news)) == []
+            waiting.append(len(chat.items))
+    assert waiting == [0, 0, 1, 0]
+    assert list(chat.take(7, beginning())) == [], "it is included"
 
 
 def test_a_change_of_the_model_elsewhere_is_noticed_but_not_ones_own() -> None:

@@ -191,14 +191,15 @@ class ChatApi:
         """Answer an inbox item."""
         await self._inbox.decide(item, answer)
 
-    async def stream(self, since: int) -> AsyncGenerator[tuple[int, News | None], None]:
+    async def stream(self, since: int) -> AsyncGenerator[tuple[int | None, News | None], None]:
         """Yield the messages of the event stream after number `since`, each with its number.
 
-        A message that does not concern conversations is yielded as None. A message without a number gets `since`.
+        In a cluster, messages about the inbox have no number. A message that does not concern conversations is yielded
+        as None.
         """
         async for event in self._client.events("/api/stream", since, STREAM_TIMEOUTS):
             kind = _NEWS.get(self._client.decode(event.data, _Tagged).type)
-            yield event.seq or since, None if kind is None else self._client.decode(event.data, kind)
+            yield event.seq, None if kind is None else self._client.decode(event.data, kind)
 
     async def _change(self, method: str, path: str, body: Any) -> bytes:
         try:

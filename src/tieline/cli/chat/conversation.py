@@ -110,14 +110,18 @@ class Conversation:
         """Remove an item that this client has answered, without waiting for the stream to confirm it."""
         self.items = tuple(item for item in self.items if item.id != item_id)
 
-    def take(self, seq: int, news: News) -> Iterator[Change]:
-        """Apply a message from the stream, and yield what it changes for a person at the terminal."""
+    def take(self, seq: int | None, news: News) -> Iterator[Change]:
+        """Apply a message from the stream, and yield what it changes for a person at the terminal.
+
+        A message without a number is never included in what was loaded.
+        """
         if isinstance(news, ResetNews):
             yield Outdated()
             return
-        if seq <= self._seq:
-            return
-        self._seq = seq
+        if seq is not None:
+            if seq <= self._seq:
+                return
+            self._seq = seq
         match news:
             case EventNews(session=self.summary.id):
                 yield from self._grow(news)

@@ -13,9 +13,9 @@ LONGEST_PAUSE = 5.0
 
 
 class ReceivedEvent(NamedTuple):
-    """A message from the stream, with its number."""
+    """A message from the stream, with its number, if it has one."""
 
-    seq: int
+    seq: int | None
     news: News
 
 
@@ -48,7 +48,6 @@ async def follow(
         try:
             async with aclosing(api.stream(seq)) as messages:
                 async for number, news in messages:
-                    seq = number
                     if news is not None:
                         await put(ReceivedEvent(number, news))
         except GatewayError as error:
