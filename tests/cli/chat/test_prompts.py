@@ -24,6 +24,8 @@ from tieline.model.inbox import (
 COLOURS = (Option(id="r", label="Red"), Option(id="b", label="Blue"))
 RUN = Approval(title="Run", command="make", input='{"command": "make"}')
 PLAN = PlanReview(title="Tidy")
+VISIT = Question(message="Log in", url="https://x.example")
+AGREE = Question(message="Delete the branch?")
 
 
 class Person:
@@ -80,8 +82,14 @@ def form(*fields: Field) -> Question:
         (form(Field(name="t", required=True)), ["", "x"], QuestionAnswer(values={"t": "x"})),
         (form(Field(name="t", default="d")), [""], QuestionAnswer(values={"t": "d"})),
         (form(Field(name="t")), ["/decline"], QuestionAnswer(action="decline")),
-        (Question(message="Log in", url="https://x.example"), [""], QuestionAnswer()),
-        (Question(message="Log in", url="https://x.example"), ["/decline"], QuestionAnswer(action="decline")),
+        (VISIT, [""], QuestionAnswer()),
+        (VISIT, ["perhaps", "y"], QuestionAnswer()),
+        (VISIT, ["/decline"], QuestionAnswer(action="decline")),
+        (VISIT, ["no"], QuestionAnswer(action="decline")),
+        (AGREE, ["", "perhaps", "y"], QuestionAnswer()),
+        (AGREE, ["n"], QuestionAnswer(action="decline")),
+        (AGREE, ["/decline"], QuestionAnswer(action="decline")),
+        (AGREE, [], None),
         (RUN, [], None),
         (form(Field(name="t")), [], None),
     ],
@@ -90,7 +98,7 @@ async def test_lines_become_answers(content: InboxItem, lines: Sequence[str], an
     assert await Person(lines).answer(content) == answer
 
 
-@pytest.mark.parametrize("content", [RUN, PLAN, form(Field(name="s", kind="yes_no"))])
+@pytest.mark.parametrize("content", [RUN, PLAN, form(Field(name="s", kind="yes_no")), VISIT, AGREE])
 async def test_a_line_typed_before_one_could_read_the_question_decides_nothing(content: InboxItem) -> None:
     person = Person(["y", "y", "y"], seconds=0.4)
     assert await person.answer(content) is not None

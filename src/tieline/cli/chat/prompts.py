@@ -44,6 +44,9 @@ class ItemPrompt:
             case Approval() | PlanReview():
                 self._show(cards.item_card(content))
                 return await self._decision(content)
+            case Question(fields=()):
+                self._show(cards.item_card(content))
+                return await self._confirmation(content)
             case Question():
                 return await self._question(content)
 
@@ -72,11 +75,27 @@ class ItemPrompt:
             self._note(f"Type {formatting.key_hint(content)} · ? all arguments")
         return answer
 
+    async def _confirmation(self, content: Question) -> Answer | None:
+        """Ask whether the page of a question was visited or, if it has none, whether to accept the question."""
+        asked_at = self._clock()
+        hint = f"{'Enter when you are done' if content.url else 'y or n'} · {DECLINE}"
+        while True:
+            line = await self._read(f"  {hint} › ")
+            if line is None:
+                return None
+            typed = line.text.strip().lower()
+            if self._clock() - asked_at < REACTION:
+                self._note(TOO_EARLY)
+            elif typed == DECLINE or typed in answers.NO:
+                return answers.refuse(content)
+            elif typed in answers.YES or (content.url and not typed):
+                return QuestionAnswer()
+            else:
+                self._note(f"Type {hint}")
+
     async def _question(self, content: Question) -> Answer | None:
         asked_at = self._clock()
         values: dict[str, Any] = {}
-        if not content.fields:
-            self._show(cards.item_card(content))
         for number, field in enumerate(content.fields):
             card = cards.field_card(field, content.message)
             self._show(card if number else Group(cards.item_card(content), card))
@@ -87,12 +106,6 @@ class ItemPrompt:
                 return answers.refuse(content)
             if value != "":
                 values[field.name] = value
-        if content.url and not content.fields:
-            line = await self._read(f"  Enter when you are done · {DECLINE} › ")
-            if line is None:
-                return None
-            if line.text.strip() == DECLINE:
-                return answers.refuse(content)
         return QuestionAnswer(values=values)
 
     async def _value(self, field: Field, asked_at: float) -> Any:
