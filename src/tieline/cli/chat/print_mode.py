@@ -111,9 +111,9 @@ class AnswerPrinter:
     async def _apply(self, conversation: Conversation, change: Change) -> None:
         match change:
             case Grown() if conversation.draft is not None:
-                self._print(conversation.draft.turn(), is_over=False)
+                self._print(conversation.draft.turn())
             case Ended(turn=turn):
-                self._print(turn, is_over=True)
+                self._print(turn)
                 self._turn = turn
             case Outdated():
                 for later in list(conversation.load(await self._api.session(conversation.summary.id, 2))):
@@ -137,7 +137,7 @@ class AnswerPrinter:
 
     # ── Output ───────────────────────────────────────────────────────────────────────────────────
 
-    def _print(self, turn: Turn, *, is_over: bool) -> None:
+    def _print(self, turn: Turn) -> None:
         for timed in turn.activities:
             activity = timed.activity
             if activity.status in ("completed", "failed") and activity.id not in self._reported:
@@ -148,9 +148,6 @@ class AnswerPrinter:
         if self._output.is_json or not text.startswith(self._printed):
             return
         more = text[len(self._printed) :]
-        if not is_over:
-            # Newlines at the end are printed only when more text follows.
-            more = more.rstrip("\n")
         self._output.out.write(prose(more) if self._is_terminal else more)
         self._output.out.flush()
         self._printed += more
@@ -182,7 +179,7 @@ class AnswerPrinter:
 
 
 def text_of(turn: Turn) -> str:
-    """Return the text of an answer, without thinking and tool calls."""
+    """Return the text of an answer, without thinking and tool calls, and without newlines at its end."""
     return "\n\n".join(part.text.strip("\n") for part in turn.parts if isinstance(part, Text) and part.text.strip())
 
 
