@@ -40,7 +40,11 @@ def unified_diff(old: str, new: str, path: str, *, is_new: bool = False) -> str:
 
 
 def excerpt(old: bytes | None, new: bytes, path: str) -> Diff | None:
-    """Return the changed lines of both versions with some context, or None if the files are equal or binary."""
+    """Return the changed lines of both versions with some context, or None if the files are binary.
+
+    Also return None if both versions look the same, because they are equal or differ only where a long line is cut. So
+    an excerpt does not replace `unified_diff` if a person has to allow a change.
+    """
     if b"\0" in (old or b"") or b"\0" in new:
         return None
     after = _lines(new.decode("utf-8", "replace"))

@@ -177,7 +177,7 @@ class WorkspaceSearch:
         for record in found.records:
             inside = os.fsdecode(record).removeprefix("./")
             path = found.path(inside)
-            if not glob.matches(inside) or self._hides(path) or not self._is_there(path):
+            if not glob.matches(inside) or self._hides(path) or not self._is_without_links(path):
                 continue
             if len(shown) == limit:
                 found.notes.append(f"(the first {limit}; there are more: narrow the pattern)")
@@ -185,7 +185,7 @@ class WorkspaceSearch:
             shown.append(printable(path))
         return "\n".join([*shown, *found.notes]) if shown else "\n".join(["No file matches.", *found.notes])
 
-    def _is_there(self, path: str) -> bool:
+    def _is_without_links(self, path: str) -> bool:
         """Return whether the path is inside the workspace and no part of it is a link. It need not exist any more."""
         try:
             return self._workspace.locate(path) == path
