@@ -17,6 +17,7 @@ from tieline.wire.shared.spelling import BuiltRequest
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 HELLO = {"role": "user", "content": "Hello"}
 MARK = {"type": "ephemeral"}
+ADDITION = {"type": "tool_addition", "tool": {"definition": {"input_schema": {}}}}
 
 
 def body(*messages: Any, **fields: Any) -> bytes:
@@ -25,8 +26,8 @@ def body(*messages: Any, **fields: Any) -> bytes:
     return json.dumps({name: value for name, value in whole.items() if value is not None}).encode()
 
 
-def user_block(block: Any) -> bytes:
-    return body({"role": "user", "content": [block]})
+def one_block(block: Any, role: Role = "user") -> bytes:
+    return body({"role": role, "content": [block]})
 
 
 def says(role: Role, *parts: Part | str) -> Message:
@@ -73,27 +74,29 @@ WRITE = ToolSpec(name="write")
         (body(HELLO, {"role": "tool", "content": "x"}), "messages[1].role"),
         (body(HELLO, {"content": "x"}), "messages[1].role"),
         (body(HELLO, HELLO, HELLO, {"role": "user", "content": [HELLO, {"text": "x"}]}), "messages[3].content[0].type"),
-        (user_block({"type": 7}), "messages[0].content[0].type"),
-        (user_block("words"), "messages[0].content[0]"),
-        (user_block({"type": "text"}), "messages[0].content[0].text"),
-        (user_block({"type": "text", "text": 1}), "messages[0].content[0].text"),
-        (user_block({"type": "tool_use", "name": "x", "input": {}}), "messages[0].content[0].id"),
-        (user_block({"type": "tool_result"}), "messages[0].content[0].tool_use_id"),
+        (one_block({"type": 7}), "messages[0].content[0].type"),
+        (one_block("words"), "messages[0].content[0]"),
+        (one_block({"type": "text"}), "messages[0].content[0].text"),
+        (one_block({"type": "text", "text": 1}), "messages[0].content[0].text"),
+        (one_block({"type": "tool_use", "name": "x", "input": {}}), "messages[0].content[0].id"),
+        (one_block({"type": "tool_result"}), "messages[0].content[0].tool_use_id"),
         (
-            user_block({"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "x"}, {}]}),
+            one_block({"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "x"}, {}]}),
             "messages[0].content[0].content[1].type",
         ),
-        (user_block({"type": "image"}), "messages[0].content[0].source"),
-        (user_block({"type": "image", "source": {}}), "messages[0].content[0].source.type"),
-        (user_block({"type": "image", "source": {"type": "url"}}), "messages[0].content[0].source.url"),
+        (one_block({"type": "image"}), "messages[0].content[0].source"),
+        (one_block({"type": "image", "source": {}}), "messages[0].content[0].source.type"),
+        (one_block({"type": "image", "source": {"type": "url"}}), "messages[0].content[0].source.url"),
         (
-            user_block({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "%%%"}}),
+            one_block({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "%%%"}}),
             "messages[0].content[0].source.data",
         ),
         (
-            user_block({"type": "document", "source": {"type": "base64", "media_type": "a/b", "data": ""}}),
+            one_block({"type": "document", "source": {"type": "base64", "media_type": "a/b", "data": ""}}),
             "messages[0].content[0].source.data",
         ),
+        (one_block({"type": "tool_addition", "tool": "x"}, "system"), "messages[0].content[0].tool"),
+        (one_block(ADDITION, "system"), "messages[0].content[0].tool.definition.name"),
         (body(tools=[{"input_schema": {}}]), "tools[0].name"),
         (body(tools=[{"name": "x", "input_schema": "none"}]), "tools[0].input_schema"),
         (body(tool_choice={"type": "sometimes"}), "tool_choice.type"),
@@ -158,18 +161,10 @@ def test_a_message_without_content_is_tolerated(content: Any) -> None:
 
 
 def test_null_is_the_same_as_nothing() -> None:
-    fields = (
-        "system",
-        "tools",
-        "tool_choice",
-        "thinking",
-        "temperature",
-        "stop_sequences",
-        "stream",
-        "thread",
-        "metadata",
+    names = (
+        "system tools tool_choice thinking temperature stop_sequences stream thread metadata service_tier output_config"
     )
-    nulls = json.loads(body()) | dict.fromkeys((*fields, "service_tier", "output_config"))
+    nulls = json.loads(body()) | dict.fromkeys(names.split())
     assert parse_request(json.dumps(nulls).encode()) == parse_request(body())
 
 
@@ -245,7 +240,7 @@ def test_a_tool_choice_is_understood_and_goes_out_again(choice: Any, expected: T
 def test_base64_with_line_breaks_is_base64() -> None:
     lines = "\r\n".join([PIXEL[:60], PIXEL[60:]])
     block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": lines}}
-    assert parse_request(user_block(block)).messages[0].parts == (Image(media_type="image/png", data=PIXEL),)
+    assert parse_request(one_block(block)).messages[0].parts == (Image(media_type="image/png", data=PIXEL),)
 
 
 # ── Building: history ────────────────────────────────────────────────────────────────────────────
@@ -529,7 +524,7 @@ def test_what_an_upstream_does_not_know_of_tools_is_not_said() -> None:
 def test_a_loaded_tool_is_told_in_words_where_tools_cannot_be_deferred() -> None:
     reference = {"type": "tool_reference", "tool_name": "WebFetch"}
     block = {"type": "tool_result", "tool_use_id": "c1", "content": [reference]}
-    request = parse_request(user_block(block))
+    request = parse_request(one_block(block))
     assert sent(request)["messages"][0]["content"][0]["content"] == [reference]
     (told,) = sent(request, extensions=False)["messages"][0]["content"][0]["content"]
     assert told == {"type": "text", "text": "Tool WebFetch is now available."}

@@ -9,11 +9,13 @@ from tieline.model.content import Foreign, Message
 from tieline.model.errors import BadRequest
 from tieline.model.request import EMPTY_SCHEMA, ToolChoice, ToolSpec
 from tieline.wire.anthropic.client_tools import described
-from tieline.wire.anthropic.parse_content import meta_of, parse, unexpected
-from tieline.wire.anthropic.schema import ABSENT, PROTOCOL, Addition, Tool, ToolChoiceIn, is_set, text_of
+from tieline.wire.anthropic.parse_content import meta_of, parse, required, unexpected
+from tieline.wire.anthropic.schema import PROTOCOL, Addition, Tool, ToolChoiceIn, is_set, text_of
 from tieline.wire.shared.conversations import ConversationCache, cached
 from tieline.wire.shared.json import decode_any
+from tieline.wire.shared.unsupported import AT
 
+_TOOL = msgspec.json.Decoder(Tool)
 _TOOLS = msgspec.json.Decoder(list[Tool])
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 _ADDITION = msgspec.json.Decoder(Addition)
@@ -48,23 +50,28 @@ def parse_choice(choice: ToolChoiceIn) -> ToolChoice:
 
 def _tools(raw: msgspec.Raw) -> tuple[ToolSpec, ...]:
     tools = parse(_TOOLS, raw, "tools")
-    texts = _RAWS.decode(raw) if any(map(_has_type, tools)) else []
+    raws = _RAWS.decode(raw) if any(map(_has_type, tools)) else []
     return tuple(
-        _typed_tool(tool, tool.type or "", text_of(texts[at])) if _has_type(tool) else _custom_tool(tool, at)
+        _typed_tool(tool, raws[at]) if _has_type(tool) else _custom_tool(tool, f"tools[{at}]")
         for at, tool in enumerate(tools)
     )
+
+
+def _tool(raw: msgspec.Raw, at: str) -> ToolSpec:
+    tool = parse(_TOOL, raw, at)
+    return _typed_tool(tool, raw) if _has_type(tool) else _custom_tool(tool, at)
 
 
 def _has_type(tool: Tool) -> bool:
     return tool.type not in (None, "custom")
 
 
-def _custom_tool(tool: Tool, at: int) -> ToolSpec:
+def _custom_tool(tool: Tool, at: str) -> ToolSpec:
     if not tool.name:
-        raise BadRequest(f"`tools[{at}].name`: field required", f"tools[{at}].name")
+        raise required(f"{at}.name")
     schema = bytes(tool.input_schema) if is_set(tool.input_schema) else EMPTY_SCHEMA
     if not schema.startswith(b"{"):
-        raise BadRequest(f"`tools[{at}].input_schema`: expected an object", f"tools[{at}].input_schema")
+        raise BadRequest(f"`{at}.input_schema`: expected an object", f"{at}.input_schema")
     extensions = {name: value for name in _EXTENSIONS if (value := getattr(tool, name)) is not None}
     return ToolSpec(
         name=tool.name,
@@ -75,9 +82,10 @@ def _custom_tool(tool: Tool, at: int) -> ToolSpec:
     )
 
 
-def _typed_tool(tool: Tool, kind: str, raw: str) -> ToolSpec:
+def _typed_tool(tool: Tool, raw: msgspec.Raw) -> ToolSpec:
     """Parse a tool that Anthropic defines. If the client runs it, its schema is known. If not, the upstream runs it."""
-    name, meta = tool.name or kind, meta_of(tool.cache_control, {"tool": raw})
+    kind = tool.type or ""
+    name, meta = tool.name or kind, meta_of(tool.cache_control, {"tool": text_of(raw)})
     known = described(kind, decode_any(raw))
     if known is None:
         return ToolSpec(name=name, hosted=kind, meta=meta)
@@ -94,8 +102,9 @@ def _added_tools(messages: Iterable[Message], declared: tuple[ToolSpec, ...]) ->
     for message in messages:
         for part in message.parts if message.role == "system" else ():
             if type(part) is Foreign and part.kind == "tool_addition":
-                tool = _ADDITION.decode(part.json).tool
-                if is_set(tool.definition) and tool.definition is not ABSENT:
-                    for spec in _tools(msgspec.Raw(b"[%b]" % bytes(tool.definition))):
-                        added[spec.name] = replace(spec, meta={**spec.meta, "inline": True})
+                at = part.meta[AT]
+                definition = parse(_ADDITION, part.json.encode(), at).tool.definition
+                if is_set(definition):
+                    spec = _tool(definition, f"{at}.tool.definition")
+                    added[spec.name] = replace(spec, meta={**spec.meta, "inline": True})
     return tuple(spec for name, spec in added.items() if name not in names)
