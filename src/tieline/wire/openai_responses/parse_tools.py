@@ -81,14 +81,14 @@ def _spec(shape: ToolShape, raw: Raw, namespace: str | None) -> ToolSpec:
     if shape.function is not None:
         return _function(shape.function, raw, namespace, "function.")
     if shape.custom is not None:
-        return _freeform(shape.custom, namespace)
+        return _freeform(shape.custom, namespace, "custom.")
     if shape.input_schema:
         return _function(shape, raw, namespace, "")
     match shape.type:
         case "function" | None:
             return _function(shape, raw, namespace, "")
         case "custom":
-            return _freeform(shape, namespace)
+            return _freeform(shape, namespace, "")
         case _ if shape.name and shape.parameters:
             return _function(shape, raw, namespace, "")  # some editors send functions under other types
         case kind:
@@ -117,9 +117,9 @@ def _function(shape: ToolShape, raw: Raw, namespace: str | None, below: str) -> 
     )
 
 
-def _freeform(shape: ToolShape, namespace: str | None) -> ToolSpec:
+def _freeform(shape: ToolShape, namespace: str | None, below: str) -> ToolSpec:
     if not shape.name:
-        raise bad("name", "the name of a tool")
+        raise bad(f"{below}name", "the name of a tool")
     meta = dict(_meta(_own(shape, namespace)))
     if shape.format is not None:
         meta["format"] = flat_format(shape.format)
