@@ -72,11 +72,21 @@ def test_text_and_links_are_taken_by_every_agent(part: Part, block: ContentBlock
     assert prompt_of([part], NONE) == ([block], ())
 
 
-@pytest.mark.parametrize(("part", "kind"), [(IMAGE, "image/png"), (PDF, "application/pdf"), (SOUND, "audio/wav")])
-def test_what_an_agent_does_not_take_is_named_and_noted(part: Part, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        (IMAGE, "image/png"),
+        (Image(data="AAAA"), "image"),
+        (PDF, "a.pdf"),
+        (SOUND, "audio/wav"),
+        (File(data="AAAA", name="zeros"), "zeros"),
+        (File(data="AAAA"), "file"),
+    ],
+)
+def test_what_an_agent_does_not_take_is_named_and_noted(part: Part, name: str) -> None:
     (block,), (note,) = prompt_of([part], NONE)
-    assert block == TextContent(text=f"[{kind} omitted: this agent does not accept it]")
-    assert kind in note.message
+    assert block == TextContent(text=f"[{name} omitted: this agent does not accept it]")
+    assert name in note.message
 
 
 def test_what_is_no_content_of_a_prompt_is_left_out() -> None:

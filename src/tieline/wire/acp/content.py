@@ -47,9 +47,9 @@ def prompt_of(parts: Sequence[Part], takes: PromptCapabilities) -> Prompt:
         if block is not None:
             blocks.append(block)
         elif isinstance(part, Image | File):
-            kind = part.media_type or "picture"
-            blocks.append(TextContent(text=f"[{kind} omitted: this agent does not accept it]"))
-            notes.append(left_out(kind, "the agent does not accept it; it is not in the prompt"))
+            name = _name(part)
+            blocks.append(TextContent(text=f"[{name} omitted: this agent does not accept it]"))
+            notes.append(left_out(name, "the agent does not accept it; it is not in the prompt"))
     return Prompt(blocks, tuple(notes))
 
 
@@ -72,6 +72,12 @@ def _part_of_resource(resource: Resource) -> Part:
     if resource.text is not None:
         return Text(text=well_formed(resource.text), meta={PROTOCOL: {"uri": resource.uri}})
     return File(media_type=resource.mime_type or "", data=resource.blob, name=resource.uri)
+
+
+def _name(part: Image | File) -> str:
+    if isinstance(part, Image):
+        return part.media_type or "image"
+    return part.name or part.media_type or "file"
 
 
 def _block(part: Part, takes: PromptCapabilities) -> ContentBlock | None:
