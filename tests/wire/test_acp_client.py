@@ -166,6 +166,15 @@ def test_an_answer_that_was_given_up_is_nothing_any_more() -> None:
     assert isinstance(only(machine.feed(line(id=2, result={"stopReason": "end_turn"}))), facts.Stray)
 
 
+def test_a_prompt_that_was_given_up_leaves_no_question_open() -> None:
+    machine = opened()
+    machine.feed(permission(5))
+    machine.give_up(2)
+    _cancelled, answer = sent(machine)
+    assert answer == {"jsonrpc": "2.0", "id": 5, "result": {"outcome": {"outcome": "cancelled"}}}
+    assert machine.open_requests == {}
+
+
 def test_the_answer_to_a_prompt_of_before_does_not_end_the_turn_of_now() -> None:
     machine = opened()
     machine.prompt("s1", [schema.TextContent(text="impatient")])

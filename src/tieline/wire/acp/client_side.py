@@ -217,13 +217,14 @@ class ClientSide(AgentRequestAnswers):
         return self._request(method, params)
 
     def give_up(self, request: int) -> None:
-        """Cancel an outgoing request. No fact will report its answer."""
+        """Cancel an outgoing request. No fact will report its answer.
+
+        Giving up a prompt ends its turn, and cancels the agent's requests that wait for a person.
+        """
         self._peer.forget(request)
         self._opening.discard(request)
         self._peer.notify("$/cancel_request", schema.CancelRequestParams(request_id=request))
-        session = self._sessions.get(self._about.pop(request, ""))
-        if session is not None and session.turn == request:
-            session.end_turn()
+        self._end_turn(self._about.pop(request, ""), request)
 
     def outbox(self) -> bytes:
         """Remove and return the bytes to send."""
