@@ -406,6 +406,20 @@ def test_only_the_source_keeps_the_body_in_memory(dialect: str, field: str) -> N
     assert field in request.extra
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "thinking", "thinking": "hm", "signature": "openai:rs_1:gAAA"},
+        {"type": "redacted_thinking", "data": "openai:rs_1:gAAA"},
+    ],
+)
+def test_thinking_signed_by_another_provider_is_not_sent(block: Any) -> None:
+    first, answer, *rest = ASK["anthropic"]["messages"]
+    messages = [first, {**answer, "content": [block, *answer["content"]]}, *rest]
+    got = sent("anthropic", parsed("anthropic", messages=messages))
+    assert [part["type"] for part in got["messages"][1]["content"]] == ["tool_use"]
+
+
 @EACH_DIALECT
 def test_only_a_changed_message_is_built_anew(dialect: str) -> None:
     request = parsed(dialect)

@@ -20,7 +20,7 @@ from tieline.model.content import (
     ToolResult,
 )
 from tieline.model.events import Note, left_out
-from tieline.wire.anthropic.parse_content import IMAGES
+from tieline.wire.anthropic.parse_content import IMAGES, is_signed
 from tieline.wire.anthropic.schema import (
     ABSENT,
     PROTOCOL,
@@ -240,15 +240,6 @@ class BlockWriter(Struct):
         what = part.kind if isinstance(part, Foreign) else type(part).__name__
         self.notes.append(left_out(what, "the upstream has no such part here"))
         return ()
-
-
-def is_signed(part: Thinking) -> bool:
-    """Return whether thinking has a signature that the API may have issued.
-
-    A signature that contains a colon is from an OpenAI upstream.
-    """
-    signature = part.signature
-    return signature is not None and signature != "" and ":" not in signature
 
 
 def text_block(part: Text) -> TextBlock:

@@ -99,7 +99,7 @@ def _is_standard_part(part: Part) -> bool:
     if type(part) is ToolCall:
         return plain_id(part.id) == part.id and json.is_object(part.arguments) and is_plain_name(part.name)
     if type(part) is Thinking:
-        return bool(part.signature)
+        return is_signed(part)
     if type(part) is Image and part.data is not None:
         return part.media_type in IMAGES
     return True
@@ -110,6 +110,15 @@ def _is_standard_result(part: ToolResult) -> bool:
     if part.is_error and any(type(inner) is not Text for inner in content):
         return False
     return plain_id(part.call_id) == part.call_id and all(map(_is_standard_part, content))
+
+
+def is_signed(part: Thinking) -> bool:
+    """Return whether thinking has a signature that the API may have issued.
+
+    A signature that contains a colon is from an OpenAI upstream.
+    """
+    signature = part.signature
+    return signature is not None and signature != "" and ":" not in signature
 
 
 def text_part(block: TextBlock) -> Text:

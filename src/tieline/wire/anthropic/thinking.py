@@ -13,8 +13,9 @@ from msgspec import Raw, Struct
 from tieline.model.content import Message, Text, Thinking, ToolCall, ToolResult
 from tieline.model.events import Note, left_out
 from tieline.model.request import Reasoning, Request, Sampling
-from tieline.wire.anthropic.build_content import is_blank, is_signed
+from tieline.wire.anthropic.build_content import is_blank
 from tieline.wire.anthropic.dialect import Dialect
+from tieline.wire.anthropic.parse_content import is_signed
 from tieline.wire.anthropic.schema import PROTOCOL
 
 MIN_BUDGET = 1024
