@@ -92,6 +92,21 @@ def test_what_cannot_be_carried_is_refused_with_its_path_and_what_is_taken(
 
 
 @pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        (Image(media_type="image/png", data=PIXEL), "[image left out: image/png]"),
+        (Image(url="https://example.org/a.png"), "[image left out: image]"),
+        (File(media_type="application/pdf", data=PDF, name="a.pdf"), "[file left out: a.pdf]"),
+        (File(url="https://example.org/a.pdf"), "[file left out: file]"),
+    ],
+)
+def test_what_an_answer_cannot_contain_is_named_in_its_place(part: Image | File, text: str) -> None:
+    outgoing = build_request(asks(says("user", "?"), says("assistant", part)), Dialect(cache="off"))
+    assert json.loads(outgoing.body)["messages"][1]["content"] == [{"type": "text", "text": text}]
+    assert [note.what for note in outgoing.notes] == [text.strip("[]").replace(" left out:", "")]
+
+
+@pytest.mark.parametrize(
     "part",
     [
         {"type": "document_url", "document_url": "https://a.example/a.pdf"},

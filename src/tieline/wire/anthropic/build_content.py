@@ -187,9 +187,9 @@ class BlockWriter(Struct):
                     return (_raw(own["block"]),)
                 return () if is_blank(text) else (self._marked(text_block(part)),)
             case Image():
-                return (self._image(part) or self._left_out(part, part.media_type or type(part).__name__.lower()),)
+                return (self._image(part) or self._left_out(part),)
             case File():
-                return (self._file(part) or self._left_out(part, part.name or part.media_type or "file"),)
+                return (self._file(part) or self._left_out(part),)
 
     def _image(self, part: Image) -> ImageBlock | None:
         """Return the block for an image, or None if the API does not accept it."""
@@ -213,10 +213,11 @@ class BlockWriter(Struct):
         citations, mark = _raw(own.get("citations")), part.meta.get("cache_control")
         return self._marked(DocumentBlock(source, part.name, own.get("context"), citations, mark))
 
-    def _left_out(self, part: Image | File, what: str) -> TextBlock:
+    def _left_out(self, part: Image | File) -> TextBlock:
         kind = "image" if isinstance(part, Image) else "file"
-        self.notes.append(left_out(f"{kind} {what}", "the upstream does not accept it"))
-        return self._marked(TextBlock(f"[{kind} left out: {what}]", cache_control=part.meta.get("cache_control")))
+        name = part.name if isinstance(part, File) and part.name else part.media_type or kind
+        self.notes.append(left_out(f"{kind} {name}", "the upstream does not accept it"))
+        return self._marked(TextBlock(f"[{kind} left out: {name}]", cache_control=part.meta.get("cache_control")))
 
     def _marked(self, block: M) -> M:
         if block.cache_control:
@@ -229,7 +230,7 @@ class BlockWriter(Struct):
             case Text():
                 return self._shown(part)
             case Image() | File():
-                return (self._left_out(part, part.media_type or "image"),)
+                return (self._left_out(part),)
             case _:
                 return self._foreign(part)
 
