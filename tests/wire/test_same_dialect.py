@@ -385,6 +385,13 @@ def test_a_setting_that_equals_its_default_is_kept(dialect: str) -> None:
     assert (got["temperature"], got.get("top_p", 1.0)) == (0, 1.0)
 
 
+def test_a_named_system_message_before_the_conversation_stays_one() -> None:
+    first, *rest = ASK["openai_chat"]["messages"]
+    messages = [{**first, "name": "rules", "tool_calls": None}, *rest]
+    got = sent("openai_chat", parsed("openai_chat", messages=messages))
+    assert got["messages"] == [{"role": "system", "name": "rules", "content": "Be brief."}, *rest]
+
+
 def test_system_messages_before_the_conversation_join_the_system_prompt() -> None:
     messages = [{"role": "system", "content": "And polite."}, *ASK["anthropic"]["messages"]]
     got = sent("anthropic", parsed("anthropic", messages=messages))

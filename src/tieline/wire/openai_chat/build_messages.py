@@ -54,7 +54,6 @@ class MessagesBuilder:
     def json(self, message: Message) -> bytes:
         """Add a message to `out`, and return the JSON texts of the messages that it became, separated by commas."""
         before = len(self.out)
-        self._begun = self._begun or message.meta is not NO_META
         self.add(message)
         return b",".join(map(encode, self.out[before:]))
 
