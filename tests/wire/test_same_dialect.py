@@ -392,6 +392,13 @@ def test_a_named_system_message_before_the_conversation_stays_one() -> None:
     assert got["messages"] == [{"role": "system", "name": "rules", "content": "Be brief."}, *rest]
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_cache_key_is_sent_to_an_upstream_that_knows_it_and_otherwise_told(known: bool) -> None:
+    built = openai_chat.build_request(parsed("openai_chat", prompt_cache_key="k"), openai_chat.Dialect(cache_key=known))
+    assert json.loads(built.body).get("prompt_cache_key") == ("k" if known else None)
+    assert [note.what for note in built.notes] == ([] if known else ["prompt_cache_key"])
+
+
 def test_system_messages_before_the_conversation_join_the_system_prompt() -> None:
     messages = [{"role": "system", "content": "And polite."}, *ASK["anthropic"]["messages"]]
     got = sent("anthropic", parsed("anthropic", messages=messages))

@@ -21,9 +21,11 @@ from tieline.wire.shared.json import encode
 from tieline.wire.shared.sources import members_of, message_texts, settings_of, usable_source, with_messages
 from tieline.wire.shared.spelling import NO_TOOL_NAMES, BuiltRequest, ToolNames
 
-_TRANSLATED = frozenset(["messages", "tool_choice", "parallel_tool_calls", "max_tokens", "max_completion_tokens"])
-"""Members that are not copied as a whole: their value depends on the tools, or their name on the upstream. The messages
-are copied one by one."""
+_TRANSLATED = frozenset(
+    ["messages", "tool_choice", "parallel_tool_calls", "max_tokens", "max_completion_tokens", "prompt_cache_key"]
+)
+"""Members that are not copied as a whole: their value depends on the tools, or the upstream requires another name or
+does not accept them. The messages are copied one by one."""
 _MARK = b'"cache_control"'
 _OWN_EFFORT = ("reasoning_effort", "reasoning", "thinking")
 
