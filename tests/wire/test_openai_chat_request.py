@@ -14,6 +14,7 @@ from tieline.model.content import File, Foreign, Image, Message, Text, Thinking,
 from tieline.model.errors import BadRequest
 from tieline.model.request import EMPTY_SCHEMA, OutputFormat, Reasoning, Request, ToolChoice, ToolSpec
 from tieline.wire.openai_chat import Dialect, build_request, parse_request
+from tieline.wire.openai_chat.choices import choices
 
 USER = {"role": "user", "content": "Hi"}
 READ = {"type": "function", "function": {"name": "read", "parameters": {"type": "object", "properties": {}}}}
@@ -93,6 +94,13 @@ def test_what_the_model_has_no_word_for_travels_as_it_came() -> None:
 
 def test_one_answer_is_what_is_given_anyway() -> None:
     assert "n" not in parse(n=1).extra
+
+
+@pytest.mark.parametrize(("n", "stream"), [(0, False), (-1, False), (17, False), (2, True)])
+def test_a_number_of_answers_that_cannot_be_given_is_refused(n: int, stream: bool) -> None:
+    with pytest.raises(BadRequest) as refused:
+        choices(parse(n=n, stream=stream))
+    assert refused.value.param == "n"
 
 
 def test_117_either_name_of_the_token_limit_counts() -> None:

@@ -139,7 +139,7 @@ def _extra(shape: RequestShape, untranslated: tuple[Raw, ...], unknown: dict[str
         extra = {name: raw.copy() for name, raw in fields if raw and raw != _NULL}
     for name, raw in unknown.items():
         extra[name] = raw.copy()
-    if shape.n is not None and shape.n > 1:
+    if shape.n is not None and shape.n != 1:
         extra["n"] = Raw(encode(shape.n))
     if shape.reasoning_effort is not None and shape.reasoning_effort not in _EFFORTS:
         extra["reasoning_effort"] = Raw(encode(shape.reasoning_effort))
