@@ -163,19 +163,19 @@ def parse_choice(shape: RequestShape) -> ToolChoice:
     parallel = shape.parallel_tool_calls
     if shape.functions and not shape.tools:
         parallel = False  # the answer has room for one call, in `function_call`
-    choice = shape.tool_choice
-    if choice is None and shape.function_call is None:
-        return ToolChoice(parallel=parallel)
+    choice, function = shape.tool_choice, shape.function_call
     if isinstance(choice, ChoiceShape):
         if parallel is None and choice.disable_parallel_tool_use is not None:
             parallel = not choice.disable_parallel_tool_use
         mode, names = _object_choice(choice)
     elif choice is not None:
         mode, names = _mode(choice, "tool_choice"), ()
-    elif isinstance(shape.function_call, str):
-        mode, names = _mode(shape.function_call, "function_call"), ()
+    elif isinstance(function, ToolReference):
+        mode, names = "required", (_name(None, None, function.name or "", "function_call"),)
+    elif function is not None:
+        mode, names = _mode(function, "function_call"), ()
     else:
-        mode, names = "required", (_name(shape.function_call, None, None, "function_call"),)
+        return ToolChoice(parallel=parallel)
     return ToolChoice(mode=mode, names=names, parallel=parallel, given=True)
 
 
@@ -217,8 +217,12 @@ def _allowed_name(tool: AllowedTool, at: str) -> str:
 
 
 def _name(function: ToolReference | None, custom: ToolReference | None, flat: str | None, at: str) -> str:
-    nested = function or custom
-    name = nested.name if nested is not None else flat
+    if function is not None:
+        field, name = "function.name", function.name
+    elif custom is not None:
+        field, name = "custom.name", custom.name
+    else:
+        field, name = "function.name" if flat is None else "name", flat
     if not name:
-        raise bad(f"{at}.function.name" if flat is None else f"{at}.name", "the name of a tool")
+        raise bad(f"{at}.{field}", "the name of a tool")
     return name
