@@ -15,8 +15,9 @@ from tests.app.database.contract import PATIENCE
 from tests.app.database.test_postgres import QUICK, until
 from tests.postgres_server import PASSWORD, PostgresServer
 from tests.web.serving import PageStand, serving
+from tieline.app.build.application import build
 from tieline.app.build.shared_records import pruning
-from tieline.app.config import Config, StoreSettings, ToolSettings
+from tieline.app.config import Config, StoreSettings, ToolSettings, WebSettings
 from tieline.app.database.postgres import PostgresDatabase
 from tieline.app.doctor.database import database_checks
 from tieline.app.doctor.findings import Finding
@@ -202,6 +203,23 @@ async def test_old_and_surplus_records_are_removed(postgres_url: str) -> None:
     assert await left(StoreSettings(traffic_mib=5), 0) == 5
     assert await left(StoreSettings(), 0) == 5
     await database.aclose()
+
+
+async def test_old_records_of_the_audit_log_are_removed_even_without_the_page(postgres_url: str) -> None:
+    database = PostgresDatabase(postgres_url)
+    rows = [("old", 0.0, "here", "{}"), ("new", 1e12, "here", "{}")]
+    await database.execute_many("INSERT INTO audit (id, at, replica, record) VALUES (?, ?, ?, ?)", rows)
+    app = build(Config(store=StoreSettings(url=postgres_url), web=WebSettings(enabled=False)), {})
+
+    async def is_removed() -> bool:
+        return await database.fetch("SELECT id FROM audit") == [("new",)]
+
+    try:
+        await app.start()
+        await soon(is_removed)
+    finally:
+        await app.aclose()
+        await database.aclose()
 
 
 async def test_doctor_checks_the_database(postgres_url: str, postgres_server: PostgresServer) -> None:

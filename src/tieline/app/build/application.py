@@ -60,13 +60,14 @@ from tieline.wire.shared.conversations import ConversationCache, conversation_ca
 if TYPE_CHECKING:
     from tieline.app.build.cluster import build_cluster
     from tieline.app.build.page import Page, build_page
-    from tieline.app.build.shared_records import audit_copy, retained_traffic
+    from tieline.app.build.shared_records import audit_copy, remove_old_records, retained_traffic
     from tieline.app.build.tools import build_tools
     from tieline.app.build.usage import UsageParts, build_usage
     from tieline.app.cluster.cluster import Cluster
     from tieline.tools.guarded_tools import GuardedTools
 else:
     audit_copy = LazyImport("tieline.app.build.shared_records", "audit_copy")
+    remove_old_records = LazyImport("tieline.app.build.shared_records", "remove_old_records")
     retained_traffic = LazyImport("tieline.app.build.shared_records", "retained_traffic")
     build_cluster = LazyImport("tieline.app.build.cluster", "build_cluster")
     build_page = LazyImport("tieline.app.build.page", "build_page")
@@ -218,6 +219,8 @@ def build(
     if usage is not None:
         gateway.metrics.sources.append(usage.metric_lines)
 
+    if storage.is_shared:
+        remove_old_records(storage, tasks)
     traffic = retained_traffic(storage, gateway.bus, tasks) if storage.is_shared and config.web.enabled else None
     guard = _guard(config, own_keys, named, usage)
     cluster = (

@@ -43,15 +43,16 @@ def audit_copy(storage: Storage, tag: str) -> Callable[[float, str], None]:
 
 
 def retained_traffic(storage: Storage, bus: Bus, tasks: Tasks) -> RetainedTraffic:
-    """Return the stored legs of all replicas.
-
-    When `storage` is started, begin to store every leg that ends, and to remove old records.
-    """
+    """Return the stored legs of all replicas. When `storage` is started, begin to store every leg that ends."""
     queue = storage.row_queue(ADD_LEG, "records of traffic", MAX_WAITING)
     traffic = RetainedTraffic(storage.database.now(), queue, bus, tasks)
     storage.when_started(traffic.start)
-    storage.when_started(lambda: tasks.start(_prune_regularly(storage.database.now(), storage.settings), "old records"))
     return traffic
+
+
+def remove_old_records(storage: Storage, tasks: Tasks) -> None:
+    """When `storage` is started, begin to remove old records of the audit log and of traffic."""
+    storage.when_started(lambda: tasks.start(_prune_regularly(storage.database.now(), storage.settings), "old records"))
 
 
 async def _prune_regularly(database: Database, settings: StoreSettings) -> None:
