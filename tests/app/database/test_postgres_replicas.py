@@ -222,6 +222,28 @@ async def test_old_records_of_the_audit_log_are_removed_even_without_the_page(po
         await database.aclose()
 
 
+async def test_a_table_that_cannot_be_pruned_is_logged_and_the_others_are_pruned(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = PostgresDatabase(postgres_url)
+    rows = [(name, at, "", "", "", 1, b"{}", b"{}") for name, at in (("old", 0.0), ("new", 1e12))]
+    await database.execute_many(ADD_LEG, rows)
+    await database.execute("DROP TABLE audit")
+    app = build(Config(store=StoreSettings(url=postgres_url)), {})
+
+    async def is_removed() -> bool:
+        return await database.fetch("SELECT id FROM leg") == [("new",)]
+
+    try:
+        await app.start()
+        await soon(is_removed)
+    finally:
+        await app.aclose()
+        await database.aclose()
+    (warning,) = [message for message in caplog.messages if "old records" in message]
+    assert '"audit" does not exist' in warning
+
+
 async def test_doctor_checks_the_database(postgres_url: str, postgres_server: PostgresServer) -> None:
     async def found(url: str) -> Finding:
         (check,) = database_checks(Config(store=StoreSettings(url=url)), {})

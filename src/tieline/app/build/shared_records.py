@@ -1,6 +1,7 @@
 """Stores the audit log and the traffic of this replica in the shared database."""
 
 import asyncio
+import logging
 import platform
 import secrets
 import time
@@ -8,10 +9,12 @@ from collections.abc import Callable, Sequence
 
 from tieline.app.build.storage import Storage
 from tieline.app.config import StoreSettings
-from tieline.app.database.engine import Database, DatabaseFailed, Statement
+from tieline.app.database.engine import Database, DatabaseUnavailable, Statement, StatementFailed
 from tieline.app.retained_traffic import ADD_LEG, RetainedTraffic
 from tieline.core.watch.bus import Bus
 from tieline.tasks import Tasks
+
+log = logging.getLogger("tieline")
 
 MAX_WAITING = 32 << 20
 """Maximum size, in bytes, of the records that wait for the database, separately for the audit log and for traffic."""
@@ -60,7 +63,9 @@ async def _prune_regularly(database: Database, settings: StoreSettings) -> None:
         for statement in pruning(settings, time.time()):
             try:
                 await database.execute(*statement)
-            except DatabaseFailed:
+            except StatementFailed as error:
+                log.warning("old records cannot be removed: %s", error)
+            except DatabaseUnavailable:
                 break  # the database logs outages
         await asyncio.sleep(PRUNE_INTERVAL)
 
