@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tieline.app.build.application import build
-from tieline.app.config import Config, ServerSettings, UpstreamSettings, WebSettings
+from tieline.app.config import Config, ServerSettings, ToolSettings, UpstreamSettings, WebSettings
 
 ADDRESS = "http://127.0.0.1:1"
 UP = UpstreamSettings(kind="openai", base_url="http://127.0.0.1:9/v1")
@@ -50,6 +50,13 @@ def test_a_new_user_is_shown_to_the_examples_and_the_way_to_a_model() -> None:
     assert f"open {ADDRESS} in a browser, try the examples, and connect a model\n" in text(Config())
     assert f"open {ADDRESS} in a browser\n" in text(with_upstream())
     assert "in a browser" not in text(Config(web=WebSettings(enabled=False)))
+
+
+def test_the_tools_are_no_model(tmp_path: Path) -> None:
+    tools = ToolSettings(enabled=True, workspace=str(tmp_path))
+    env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    assert "try the examples, and connect a model\n" in text(Config(tools=tools), env)
+    assert "connect a model" not in text(with_upstream(tools=tools), env)
 
 
 def test_an_upstream_without_its_key_is_not_suggested() -> None:

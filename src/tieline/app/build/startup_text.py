@@ -91,9 +91,9 @@ class StartupText:
     def _on_the_page(self) -> str:
         """Return a hint for new users about the page.
 
-        It is empty if the demo model is disabled, or if a backend other than demo and agents is ready.
+        It is empty if the demo model is disabled, or if an upstream or Cursor is ready.
         """
-        has_model = any(name != "demo" and name != "acp" for name in self._ready_names())
+        has_model = any(name in self.upstreams or name == "cursor" for name in self._ready_names())
         return "" if has_model or not self.config.demo else ", try the examples, and connect a model"
 
     def _clients(self, address: str) -> list[str]:
