@@ -16,6 +16,7 @@ from tieline.app.database.engine import Database, DatabaseFailed, DatabaseUnavai
 from tieline.app.database.migrations import Migration
 from tieline.app.database.postgres import PostgresDatabase, PostgresLimits
 from tieline.app.database.schema import ALL
+from tieline.app.database.unwritten import MAX_UNWRITTEN
 from tieline.model.ports import Store
 
 QUICK = PostgresLimits(connections=3, statement=2.0, connect=2.0, retry=0.1, quiet=0.2)
@@ -115,6 +116,25 @@ async def test_documents_that_change_during_an_outage_are_written_afterwards(
         while await other.read("cleared") != {"c": b"3"}:  # noqa: ASYNC110 - the server is another process
             await asyncio.sleep(0.01)
     assert await other.read("shelf") == await store.read("shelf") == {"a": b"22"}
+    await other.aclose()
+
+
+async def test_a_change_without_room_costs_no_earlier_change(
+    outages: Outages, postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    store = outages.store
+    await store.write("shelf", "removed", b"before")
+    postgres_server.stop()
+    await store.write("shelf", "a", b"1")
+    await store.remove("shelf", "removed")
+    for key in ("a", "removed"):
+        await store.write("shelf", key, bytes(MAX_UNWRITTEN))
+        assert "a change to a document is lost" in outages.said[-1]
+    assert await store.read("shelf") == {"a": b"1"}
+    postgres_server.start()
+    other = DocumentStore(PostgresDatabase(postgres_url), owns_database=True)
+    await until(lambda: store.is_written("shelf"))
+    assert await other.read("shelf") == {"a": b"1"}
     await other.aclose()
 
 

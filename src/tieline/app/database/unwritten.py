@@ -32,14 +32,16 @@ class UnwrittenChanges:
     def put(self, change: DocumentChange, data: bytes | None) -> bool:
         """Add a change, which replaces earlier ones to the same document.
 
-        Return False if there is no room for it. The earlier changes are discarded even then.
+        Return False if there is no room for it. The earlier changes are kept then: they are still newer than what is
+        stored, and the documents become as if this change had never been made.
         """
         replaced = [change] if change.key is not None else [one for one in self._changes if one.shelf == change.shelf]
+        freed = sum(_size(self._changes[one]) for one in replaced if one in self._changes)
+        size = _size(data)
+        if self._size - freed + size > self._max_size:
+            return False
         for one in replaced:
             self._remove(one)
-        size = _size(data)
-        if self._size + size > self._max_size:
-            return False
         self._changes[change] = data
         self._size += size
         return True
