@@ -325,6 +325,14 @@ async def test_without_a_name_a_request_has_no_tools_if_the_gateway_has_none(sta
     assert not list(stand.home.glob("folders/*/new.txt"))
 
 
+async def test_a_client_that_allows_everything_is_logged(stand: Stand, caplog: pytest.LogCaptureFixture) -> None:
+    await stand.register("careful", autonomy="edits")
+    for _ in range(2):
+        await stand.register("careless", autonomy="all")
+        (warning,) = [message for message in caplog.messages if "everything is allowed without asking" in message]
+        assert str(stand.folder("careless")) in warning
+
+
 async def test_autonomy_can_be_changed_at_any_time(stand: Stand) -> None:
     name = await stand.register("ours", autonomy="edits")
     (stand.folder("ours") / ".git").mkdir()

@@ -202,8 +202,8 @@ class WorkspaceRegistry:
         folder = await asyncio.to_thread(_real_folder, path)
         found = next((one for one in self._workspaces.values() if one.path == folder and _is_usable(one)), None)
         if found is None:
-            found = self._registered(folder, autonomy or self._usual)
-        elif autonomy is not None:
+            found = self._registered(folder)
+        if autonomy is not None:
             self._set(found, autonomy)
         return found.info
 
@@ -241,14 +241,14 @@ class WorkspaceRegistry:
             for call in self._on_change:
                 call()
 
-    def _registered(self, folder: str, autonomy: Autonomy) -> ServedWorkspace:
+    def _registered(self, folder: str) -> ServedWorkspace:
         name = workspace_name(folder)
         if name in self._workspaces:
             raise BadRequest(f"the configuration already uses the name `{name}` for another folder", "path")
         if sum(one.is_registered for one in self._workspaces.values()) >= MAX_REGISTERED:
             message = f"There are already {MAX_REGISTERED} registered workspaces; remove one at /api/workspaces first."
             raise GatewayError("overloaded", message)
-        return self._add(name, folder, "registered", autonomy)
+        return self._add(name, folder, "registered", self._usual)
 
     def _add(self, name: str, folder: str, source: Source, autonomy: Autonomy) -> ServedWorkspace:
         make = self._make_tools if CAN_CONFINE else None
