@@ -44,6 +44,20 @@ async def test_a_profile_bound_to_a_key_that_is_not_set_fits_nobody(tmp_path: Pa
         assert "the content" not in await said(stand, KEY)
 
 
+async def test_white_space_around_the_gateways_own_key_is_ignored(tmp_path: Path) -> None:
+    clients = {"script": ClientSettings(key_env="TIELINE_KEY", tools=True)}
+    async with serving(tmp_path, clients=clients, env={"TIELINE_KEY": f"{KEY}\n"}) as stand:
+        (stand.root / "a.txt").write_text("the content\n")
+        assert "the content" in await said(stand, KEY)
+
+
+@pytest.mark.parametrize("variable", ["TIELINE_KEY", "SCRIPT_KEY"])
+def test_a_key_that_no_client_can_send_is_refused_at_the_start(variable: str) -> None:
+    clients = {"script": ClientSettings(key_env="SCRIPT_KEY")}
+    with pytest.raises(ConfigError, match=f"{variable} does not contain a valid key"):
+        build(Config(clients=clients), {variable: "two\nlines"})
+
+
 async def test_a_named_key_gives_tools_if_it_says_so_and_a_profile_can_take_them_back(tmp_path: Path) -> None:
     clients = {"no": ClientSettings(user_agent="careful/*", tools=False)}
     async with serving(tmp_path, clients=clients, keys=NAMED, env=VALUES) as stand:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 from tieline.app.audit import AuditLog, open_audit_log
 from tieline.app.build.acp import tools_for_agents
 from tieline.app.build.backends import Backends, build_backends
-from tieline.app.build.keys import client_keys, named_keys
+from tieline.app.build.keys import client_keys, key_from_env, named_keys
 from tieline.app.build.model_families import FAMILIES
 from tieline.app.build.model_routes import ModelRoutes
 from tieline.app.build.page_context import PageContext
@@ -418,12 +418,12 @@ def _profiles(config: Config, env: Mapping[str, str], *, has_named_keys: bool, g
 
     If `give_tools` is false, no profile allows the gateway's own tools, but a named key still can.
     """
-    # Skip a profile whose key variable is not set: without the key it would match every client.
-    known = {
-        name: _profile(client, env, give_tools)
-        for name, client in config.clients.items()
-        if client.key_env is None or env.get(client.key_env)
-    }
+    known: dict[str, Profile] = {}
+    for name, client in config.clients.items():
+        key = key_from_env(env, client.key_env) if client.key_env else None
+        # Skip a profile whose key variable is not set: without the key it would match every client.
+        if client.key_env is None or key is not None:
+            known[name] = _profile(client, key, give_tools)
     editor = known.get(EDITOR_NAME)
     if editor is not None and editor.user_agent is None and editor.key is None:
         del known[EDITOR_NAME]  # it would match every client; the editor is recognised by its requests
@@ -435,10 +435,10 @@ def _profiles(config: Config, env: Mapping[str, str], *, has_named_keys: bool, g
     )
 
 
-def _profile(client: ClientSettings, env: Mapping[str, str], give_tools: bool) -> Profile:
+def _profile(client: ClientSettings, key: str | None, give_tools: bool) -> Profile:
     return Profile(
         user_agent=client.user_agent,
-        key=env.get(client.key_env) if client.key_env else None,
+        key=key,
         arguments=client.arguments,
         reasoning=client.reasoning,
         freeform=client.freeform,

@@ -36,11 +36,15 @@ def cursor_key(settings: CursorSettings, env: Mapping[str, str]) -> str | None:
 
 
 def client_keys(config: Config, env: Mapping[str, str]) -> list[str]:
-    """Return the gateway's own keys. Raise ConfigError if there are none but other machines can reach the gateway."""
+    """Return the gateway's own keys.
+
+    Raise ConfigError if a key is not valid, or if there are none but other machines can reach the gateway.
+    """
     server = config.server
     keys = [key_from_file(server.key_file)] if server.key_file else []
-    if env.get(server.key_env):
-        keys.append(env[server.key_env])
+    from_env = key_from_env(env, server.key_env)
+    if from_env is not None:
+        keys.append(from_env)
     if not keys and not is_loopback(server.host):
         raise ConfigError(
             f"`server.host` is {server.host}, so other machines can reach the gateway, but it has no key. "
