@@ -3,17 +3,18 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
 import pytest
+from psycopg import AsyncConnection
 
 from tests.cluster.page_support import ANN, BOB, OWNER_KEYS, TWO_OWNERS, Person, paged_cluster
 from tests.cluster.support import PATIENCE, Replica, until
 from tests.core.scripted import END, words
 from tests.postgres_server import PostgresServer
-from tieline.app.cluster.stream_log import DatabaseStreamLog
+from tieline.app.cluster.stream_log import MAX_QUEUED, DatabaseStreamLog
 from tieline.app.database.postgres import PostgresDatabase
 from tieline.model.content import Text
 from tieline.model.events import Event, PartDelta, PartEnd, PartStart, Started
@@ -24,6 +25,8 @@ from tieline.web.stream_log import LoggedMessage, LogReader
 
 STARTED = Started(id="leg", model="m")
 WRITERS, MESSAGES = 3, 60
+WRITE_LOCK = 0x7469656D
+"""The key of the lock that a replica holds while it writes to the log."""
 
 
 def stream_of(replica: Replica) -> Stream:
@@ -181,16 +184,20 @@ async def test_pages_see_their_own_replica_during_an_outage_and_are_reset_afterw
 # ── The log ──────────────────────────────────────────────────────────────────────────────────────
 
 
+def unexpected(data: bytes, _: Place | None) -> None:
+    pytest.fail(str(data))
+
+
 class LogStand:
     """A log with a database connection of its own, and everything that it delivers."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, take_unlogged: Callable[[bytes, Place | None], None] = unexpected) -> None:
         self.tasks = Tasks()
         self.database = PostgresDatabase(url)
         self.log = DatabaseStreamLog(self.database, self.tasks, interval=0.1)
         self.seen: list[LoggedMessage] = []
         self.restarts: list[int] = []
-        self.log.start(LogReader(self.seen.extend, self.restarts.append, lambda data, _: pytest.fail(str(data))))
+        self.log.start(LogReader(self.seen.extend, self.restarts.append, take_unlogged))
 
     async def aclose(self) -> None:
         await self.tasks.aclose()
@@ -256,6 +263,33 @@ async def test_a_reader_that_missed_removed_messages_starts_again(
             await late.aclose()
     finally:
         await writer.aclose()
+
+
+async def test_messages_dropped_during_a_write_are_not_taken_for_those_being_written(
+    postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    unlogged: list[bytes] = []
+    stand = LogStand(postgres_url, lambda data, _: unlogged.append(data))
+    blocked = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    try:
+        async with await AsyncConnection.connect(postgres_url, autocommit=True) as other:
+            await other.execute("SELECT pg_advisory_lock(%s)", (WRITE_LOCK,))
+            stand.log.add(b"in flight", None)
+            await until(lambda: postgres_server.query(postgres_url, blocked) == "1")
+            in_flight = asyncio.create_task(stand.log.written())
+            await asyncio.sleep(0)
+            stand.log.add(b"dropped", None)
+            dropped = asyncio.create_task(stand.log.written())
+            await asyncio.sleep(0)
+            for _ in range(MAX_QUEUED):
+                stand.log.add(b"kept", None)
+        assert await in_flight == 1
+        assert await dropped is None
+        assert unlogged == [b"dropped"]
+        await until(lambda: len(stand.seen) > 2)
+        assert [message.data for message in stand.seen[:3]] == [b"in flight", b'{"type":"reset"}', b"kept"]
+    finally:
+        await stand.aclose()
 
 
 async def test_the_size_of_the_log_is_limited(postgres_server: PostgresServer, postgres_url: str) -> None:

@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections import deque
 from contextlib import suppress
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -67,14 +67,17 @@ DELETE FROM stream_message WHERE number < (SELECT max(number) FROM stream_messag
 """
 
 
-class _Added(NamedTuple):
+_RESET = msgspec.json.encode(RESET)
+
+
+@dataclass(slots=True, eq=False)
+class _Added:
     """A message that waits to be written."""
 
     data: bytes
     place: Place | None
-
-
-_RESET = _Added(msgspec.json.encode(RESET), None)
+    waiting: list[asyncio.Future[int | None]] = field(default_factory=list)
+    """The results of the calls to `written` that wait for this message."""
 
 
 class DatabaseStreamLog:
@@ -86,11 +89,8 @@ class DatabaseStreamLog:
         self._interval = interval
         self._reader: LogReader | None = None
         self._queue: deque[_Added] = deque()
-        self._waiting: deque[tuple[int, asyncio.Future[int | None]]] = deque()
-        """For each call to `written`, the number of messages that had been added before, and its result."""
-        self._added = 0
-        self._done = 0
-        """The number of added messages that have been written, or could not be."""
+        self._newest: _Added | None = None
+        """The message that was added last; None if it has been written, or could not be."""
         self._last_written: int | None = None
         self._has_lost = False
         """Whether other replicas have missed a message since the last reset message."""
@@ -113,9 +113,8 @@ class DatabaseStreamLog:
     def add(self, data: bytes, place: Place | None) -> None:
         if len(self._queue) >= MAX_QUEUED:
             self._lose([self._queue.popleft()])
-            self._settle(1, None)
-        self._queue.append(_Added(data, place))
-        self._added += 1
+        self._newest = _Added(data, place)
+        self._queue.append(self._newest)
         self._to_write.set()
 
     async def ready(self) -> None:
@@ -124,10 +123,10 @@ class DatabaseStreamLog:
                 await self._loaded.wait()
 
     async def written(self) -> int | None:
-        if self._done == self._added:
+        if self._newest is None:
             return self._last_written
         result: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((self._added, result))
+        self._newest.waiting.append(result)
         try:
             async with asyncio.timeout(WRITE_PATIENCE):
                 return await result
@@ -159,23 +158,25 @@ class DatabaseStreamLog:
 
     async def _write_batch(self) -> None:
         batch = [self._queue.popleft() for _ in range(min(MAX_BATCH, len(self._queue)))]
-        rows = [_RESET, *batch] if self._has_lost else batch
+        resets = [_Added(_RESET, None)] if self._has_lost else []
+        rows = [*resets, *batch]
         if not rows:
             return
+        self._has_lost = False  # now, because a message may be lost while these are written
         parameters: list[object] = [_LOCK]
-        for place, (data, at) in enumerate(rows):
-            parameters += (place, None if at is None else at.owner, None if at is None else at.workspace, data)
+        for place, row in enumerate(rows):
+            at = row.place
+            parameters += (place, None if at is None else at.owner, None if at is None else at.workspace, row.data)
         statement = _WRITE.format(rows=", ".join([_ROW] * len(rows)))
         try:
-            numbers = [number for (number,) in await self._database.fetch(statement, parameters)]
+            numbers = sorted(number for (number,) in await self._database.fetch(statement, parameters))
         except DatabaseFailed as error:
             log.debug("stream messages are sent to the pages of this replica only: %s", error)
             self._lose(batch)
-            self._settle(len(batch), None)
             return
-        self._has_lost = False
-        self._last_written = max(numbers)
-        self._settle(len(batch), sorted(numbers)[-len(batch) :])
+        self._last_written = numbers[-1]
+        for message, number in zip(rows, numbers, strict=True):
+            self._settle(message, number)
         self._to_read.set()
         with suppress(DatabaseFailed):
             await self._database.notify(CHANNEL, str(self._last_written))
@@ -183,17 +184,18 @@ class DatabaseStreamLog:
     def _lose(self, batch: list[_Added]) -> None:
         """Send messages to the pages of this replica only."""
         self._has_lost = True
-        if self._reader is not None:
-            for data, place in batch:
-                self._reader.take_unlogged(data, place)
+        for message in batch:
+            if self._reader is not None:
+                self._reader.take_unlogged(message.data, message.place)
+            self._settle(message, None)
 
-    def _settle(self, count: int, numbers: list[int] | None) -> None:
-        """Complete the calls to `written` that wait for one of the next `count` messages."""
-        before, self._done = self._done, self._done + count
-        while self._waiting and self._waiting[0][0] <= self._done:
-            target, result = self._waiting.popleft()
+    def _settle(self, message: _Added, number: int | None) -> None:
+        """Complete the calls to `written` that wait for a message. `number` is None if it could not be written."""
+        if message is self._newest:
+            self._newest = None
+        for result in message.waiting:
             if not result.done():
-                result.set_result(None if numbers is None else numbers[target - before - 1])
+                result.set_result(number)
 
     # ── Reading ──────────────────────────────────────────────────────────────────────────────────
 
