@@ -2,12 +2,14 @@ import asyncio
 from pathlib import Path
 
 import httpx2
+import pytest
 from msgspec.structs import replace
 
 from tieline.app.config import Config, ServerSettings
 from tieline.app.gateway_models import in_workspace_of
-from tieline.app.local_gateway import find_running, local_gateway
+from tieline.app.local_gateway import LocalGateway, find_running, local_gateway
 from tieline.app.serve import listen
+from tieline.model.errors import GatewayError
 
 CONFIG = Config(server=ServerSettings(port=0))
 CHAT = {"model": "demo/scripted", "messages": [{"role": "user", "content": "hi"}]}
@@ -92,4 +94,29 @@ async def test_a_client_uses_the_innermost_workspace_around_its_folder(tmp_path:
         assert (await in_workspace_of(gateway, outer)).url.endswith(names[outer])
         assert (await in_workspace_of(gateway, outer / "inner-not")).url.endswith(names[outer])
         assert await in_workspace_of(gateway, tmp_path) == gateway
-        assert await in_workspace_of(gateway._replace(key="wrong"), below) == gateway._replace(key="wrong")
+        with pytest.raises(GatewayError) as refused:
+            await in_workspace_of(gateway._replace(key="wrong"), below)
+        assert (refused.value.kind, refused.value.status) == ("unauthorized", 401)
+
+
+async def test_only_a_gateway_without_workspaces_is_used_as_it_is(tmp_path: Path) -> None:
+    statuses = ["404 Not Found", "500 Internal Server Error", "502 Bad Gateway"]
+    bodies = [b'{"error":{"message":"No such path."}}', b'{"error":{"message":"A bug."}}', b"<h1>Bad gateway</h1>"]
+    answers = list(zip(statuses, bodies, strict=True))
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        status, body = answers.pop(0)
+        writer.write(f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+        writer.close()
+
+    listener = listen("127.0.0.1", 0, "")
+    gateway = LocalGateway(f"http://127.0.0.1:{listener.getsockname()[1]}", None, is_started=False)
+    async with await asyncio.start_server(answer, sock=listener):
+        assert await in_workspace_of(gateway, tmp_path) == gateway
+        for said in ("A bug.", f"The gateway at {gateway.url} answered 502."):
+            with pytest.raises(GatewayError) as failed:
+                await in_workspace_of(gateway, tmp_path)
+            assert (failed.value.kind, failed.value.message) == ("upstream", said)
+    with pytest.raises(GatewayError, match="Cannot read /api/workspaces"):
+        await in_workspace_of(gateway, tmp_path)

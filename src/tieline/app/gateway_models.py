@@ -12,6 +12,7 @@ from tieline.model.content import Value
 from tieline.model.errors import GatewayError
 from tieline.model.ports import ModelFacts
 from tieline.net.client.http import HttpClient, Origin, PipeError, Timeouts
+from tieline.wire.shared.http_errors import kind_of
 
 LIMIT = 16 << 20
 TIMEOUT = 20.0
@@ -63,12 +64,15 @@ async def find_model(gateway: LocalGateway, name: str) -> ModelFacts:
 async def in_workspace_of(gateway: LocalGateway, folder: Path) -> LocalGateway:
     """Return the gateway with the base URL of the workspace that contains a folder, or unchanged if there is none.
 
-    `folder` is a real path. If several workspaces contain it, the innermost one is used.
+    `folder` is a real path. If several workspaces contain it, the innermost one is used. Raise GatewayError if the
+    gateway does not answer: in the default workspace, tools and approvals of a client would belong to another folder.
     """
     try:
         listed = (await fetch(gateway, "/api/workspaces", _Workspaces)).workspaces
-    except GatewayError:  # for example, an older gateway without workspaces
-        return gateway
+    except GatewayError as error:
+        if error.kind != "not_found":
+            raise
+        return gateway  # an older one, without workspaces
     around = [workspace for workspace in listed if folder.is_relative_to(workspace.path)]
     name = max(around, key=lambda workspace: len(workspace.path)).name if around else ""
     return gateway._replace(url=f"{gateway.url}/workspaces/{quote(name)}") if name else gateway
@@ -84,8 +88,9 @@ async def fetch(gateway: LocalGateway, path: str, kind: type[T]) -> T:
             response = await client.send(origin, "GET", prefix + path, headers, timeouts=_TIMEOUTS)
             body = await response.read(LIMIT)
         if response.status != 200:
-            message = msgspec.json.decode(body, type=_Error).error.message
-            raise GatewayError("not_found", message or f"The gateway at {gateway.url} answered {response.status}.")
+            message = msgspec.json.decode(body, type=_Error).error.message if body.startswith(b"{") else ""
+            message = message or f"The gateway at {gateway.url} answered {response.status}."
+            raise GatewayError(kind_of(response.status), message, status=response.status)
         return msgspec.json.decode(body, type=kind)
     except (PipeError, TimeoutError, msgspec.DecodeError, UnicodeError) as error:
         reason = str(error) or f"no answer within {TIMEOUT:g} seconds"
