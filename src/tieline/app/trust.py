@@ -118,7 +118,7 @@ class ConfigFinder:
         """
         if explicit is not None:
             return read_config_file(explicit)
-        local = None if _is_same(here, self._own.parent) else self._local(place(here))
+        local = None if is_same_folder(here, self._own.parent) else self._local(place(here))
         return local or self._users()
 
     def _local(self, path: Path) -> ConfigFile | None:
@@ -163,7 +163,7 @@ def trusted_source(user_folder: Path, here: Path) -> ConfigFile | None:
 
     Return None if there is no such file, or if the user would be asked. Raise ConfigError if the file cannot be used.
     """
-    local = None if _is_same(here, user_folder) else read_local(place(here), lambda _: None)
+    local = None if is_same_folder(here, user_folder) else read_local(place(here), lambda _: None)
     if local is not None and TrustStore(user_folder).standing(local) != "trusted":
         return None
     return ConfigFinder(user_folder, agree=lambda _: False, warn=lambda _: None).find(None, here)
@@ -202,7 +202,8 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _is_same(one: Path, other: Path) -> bool:
+def is_same_folder(one: Path, other: Path) -> bool:
+    """Return whether two paths, which need not exist, lead to the same folder."""
     return os.path.realpath(one) == os.path.realpath(other)
 
 

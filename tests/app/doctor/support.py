@@ -15,12 +15,17 @@ MODELS = "/v1/models"
 KEY = "upstream-key-4711"
 
 
-async def examined(home: Path, text: str = "", *, offline: bool = False, **env: str) -> dict[str, Finding]:
-    """Return the findings by name. `text` is the configuration; without one, there is no file."""
+async def examined(
+    home: Path, text: str = "", *, here: Path | None = None, offline: bool = False, **env: str
+) -> dict[str, Finding]:
+    """Return the findings by name. `text` is the configuration; without one, there is no file.
+
+    `here` is the working directory, if it is not the home.
+    """
     path = home / "own.toml"
     if text:
         path.write_text(text, "utf-8")
-    doctor = Doctor(path if text else None, home, {"HOME": str(home), "PATH": "", **env}, offline=offline)
+    doctor = Doctor(path if text else None, here or home, {"HOME": str(home), "PATH": "", **env}, offline=offline)
     return {finding.name: finding async for finding in doctor.findings()}
 
 

@@ -98,13 +98,16 @@ async def test_a_wrong_configuration_is_a_problem_and_hides_no_other_check(tmp_p
     assert {"Python", "state", "keyring", "Cursor"} <= set(found)
 
 
-async def test_a_local_file_that_is_not_trusted_is_not_used(tmp_path: Path) -> None:
-    (tmp_path / "tieline.toml").write_text("nonsense = true\n")
-    found = await examined(tmp_path)
+@pytest.mark.parametrize("folder", [".", ".config"])
+async def test_a_local_file_that_is_not_trusted_is_not_used(folder: str, tmp_path: Path) -> None:
+    here = tmp_path / folder
+    here.mkdir(exist_ok=True)
+    (here / "tieline.toml").write_text("nonsense = true\n")
+    found = await examined(tmp_path, here=here)
     assert found["local file"].status == "warning"
     assert "tieline trust" in found["local file"].fix
     assert found["file"].status == "ok"
-    assert not (tmp_path / ".config").exists()
+    assert not (tmp_path / ".config" / "tieline").exists()
 
 
 async def test_names_of_backends_that_are_not_there_are_problems(tmp_path: Path) -> None:

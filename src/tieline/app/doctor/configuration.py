@@ -9,7 +9,7 @@ from tieline.app.config import Config, ConfigError
 from tieline.app.config_file import ConfigFile, load_config
 from tieline.app.doctor.findings import Check, Finding, known, ok, problem, warning
 from tieline.app.folders import user_folder
-from tieline.app.trust import ConfigFinder, TrustStore, Untrusted, place, read_local
+from tieline.app.trust import ConfigFinder, TrustStore, Untrusted, is_same_folder, place, read_local
 from tieline.model.errors import GatewayError
 
 AREA = "Configuration"
@@ -45,7 +45,7 @@ def load_checked(explicit: Path | None, here: Path, env: Mapping[str, str]) -> L
 def _find(explicit: Path | None, here: Path, env: Mapping[str, str], checks: list[Check]) -> ConfigFile | None:
     own = user_folder(env)
     finder = ConfigFinder(own, agree=_refuse, warn=lambda text: checks.append(known(AREA, "file", warning(text))))
-    local = None if explicit is not None or place(here).parent == place(own).parent else read_local(place(here), _quiet)
+    local = None if explicit is not None or is_same_folder(here, own) else read_local(place(here), _quiet)
     if local is None or TrustStore(own).standing(local) == "trusted":
         return finder.find(explicit, here)
     changed = TrustStore(own).standing(local) == "changed"
