@@ -20,9 +20,9 @@ from tieline.core.legs.access import ModelAccess
 from tieline.core.legs.routing import Router
 from tieline.core.usage.accounts import Accounts, TokenBucket
 from tieline.core.usage.limits import KeyLimits
-from tieline.frontends.guard import AccessRules, Guard
+from tieline.frontends.guard import AccessRules, Guard, Keys
 from tieline.frontends.http import AsgiCycle, Exchange
-from tieline.frontends.keys import OWN_KEY, Keys, NamedKey
+from tieline.frontends.keys import OWN_KEY, NamedKey
 from tieline.frontends.profiles import Profile, Profiles
 from tieline.model.errors import GatewayError
 

@@ -12,13 +12,15 @@ from msgspec import Struct
 from tieline.core.usage.accounts import Accounts
 from tieline.frontends.http import Exchange
 from tieline.frontends.keyless import AcceptedConnection, Keyless
-from tieline.frontends.keys import NEEDS_KEY, PAGE_PATHS, Keys, KeySource, NamedKey
+from tieline.frontends.keys import NEEDS_KEY, OWN_KEY, PAGE_PATHS, KeySource, NamedKey, UnknownKey, digest_of
 from tieline.frontends.page_pass import PASS, Passes
 from tieline.model.bounded_cache import BoundedCache
 from tieline.model.errors import GatewayError
 
 MAX_KNOWN_HOSTS = 256
 MAX_KNOWN_HOST_BYTES = 64 * 1024
+MAX_DIGESTS = 1000
+"""Number of keys whose digests are remembered."""
 NEEDS_ADMIN = "This needs the gateway's own key or an admin key."
 TOKEN = b"x-tieline-token"
 _BROWSERS = frozenset((b"origin", b"sec-fetch-site", PASS))
@@ -43,6 +45,87 @@ class AccessRules(Struct, frozen=True, kw_only=True):
     endpoint has to check a token itself."""
     for_admin: bool = False
     """Whether the key must be an admin key."""
+
+
+class Keys:
+    """The keys that clients may send: the gateway's own keys, and named keys from the configuration and the database.
+
+    Keys are found by their digests. The time of a lookup reveals nothing about a key, because a client cannot choose
+    digests. `now` returns the Unix time.
+    """
+
+    def __init__(
+        self,
+        named: Iterable[NamedKey],
+        accounts: Accounts,
+        now: Callable[[], float],
+        stored: KeySource | None = None,
+        own: Iterable[str] = (),
+    ) -> None:
+        self.accounts = accounts
+        self._now = now
+        self._stored = stored
+        self._named: Mapping[str, NamedKey] = {key.name: key for key in named}
+        self._by_digest = {key.fingerprint: key for key in self._named.values() if key.value}
+        self._by_digest.update((digest_of(key), OWN_KEY) for key in own)
+        self._digests: BoundedCache[str, str] = BoundedCache(MAX_DIGESTS)
+        """The digests of keys that were found, because hashing takes ten times as long as this look-up."""
+        for key in self._named.values():
+            accounts.set_limits(key.name, key.limits)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the configuration has no named keys."""
+        return not self._named
+
+    def find(self, given: str) -> NamedKey | None:
+        """Return the key with the value `given`, OWN_KEY for one of the gateway's own keys, or None.
+
+        Raise GatewayError if the key has been revoked or has expired, or if stored keys cannot be checked.
+        """
+        if not given:
+            return None
+        known = self._digests.get(given)
+        digest = known or digest_of(given)
+        key = self._by_digest.get(digest)
+        if key is None and self._stored is not None:
+            key = self._stored.find(digest)
+        if key is not None:
+            if key.is_revoked or key.expires is not None:
+                key.check_valid(self._now())
+            if known is None:
+                self._digests.put(given, digest)
+        return key
+
+    def named(self, name: str) -> NamedKey | None:
+        """Return the valid key with this name, OWN_KEY for the empty name, or None.
+
+        Raise GatewayError if the key is no longer valid, or if stored keys cannot be checked.
+        """
+        if not name:
+            return OWN_KEY
+        key = self._named.get(name)
+        if key is None and self._stored is not None:
+            key = self._stored.named(name)
+        if key is not None:
+            key.check_valid(self._now())
+        return key
+
+    def check(self, key: NamedKey) -> None:
+        """Raise GatewayError if a key that was accepted before is no longer valid."""
+        if key.name and self.named(key.name) is None and key.name not in self._named:
+            raise GatewayError("unauthorized", "This key is no longer valid.", code="invalid_api_key")
+
+    def unknown(self) -> GatewayError:
+        """Return the error for a key that is not known."""
+        if self._stored is not None:
+            return UnknownKey()
+        return GatewayError("unauthorized", NEEDS_KEY, code="invalid_api_key")
+
+    async def refresh(self) -> None:
+        """Read the stored keys again. Raise GatewayError if that is not possible."""
+        if self._stored is not None:
+            await self._stored.refresh()
 
 
 class Guard:
