@@ -52,6 +52,7 @@ def test_a_schema_that_cannot_be_read_harms_nobody(broken: bytes) -> None:
         ({"anyOf": [{"type": ["string", "null"]}, NUMBER]}, {"type": ["string", "null", "number"]}),
         ({"anyOf": [{"type": "string", "minLength": 3}, NULL]}, {"type": ["string", "null"], "minLength": 3}),
         ({"anyOf": [{"enum": ["a"]}, NULL]}, {"enum": ["a", None]}),
+        ({"anyOf": [{"const": "a"}, NULL]}, {"enum": ["a", None]}),
         ({"oneOf": [{"const": "a"}, {"const": "b"}]}, {"enum": ["a", "b"]}),
         ({"oneOf": [{"const": 1}, {"const": True}, {"enum": [1, 2]}]}, {"enum": [1, True, 2]}),
         ({"anyOf": [STRING, STRINGS]}, {"type": ["string", "array"], "items": STRING}),
@@ -60,7 +61,9 @@ def test_a_schema_that_cannot_be_read_harms_nobody(broken: bytes) -> None:
         ({"anyOf": [{"anyOf": [STRING, NULL]}, NUMBER]}, {"type": ["string", "null", "number"]}),
         ({"type": "string", "anyOf": [{"format": "date"}, {"format": "date"}]}, {"type": "string", "format": "date"}),
         ({"anyOf": []}, {}),
-        ({"anyOf": [True, STRING]}, {"type": "string"}),
+        ({"anyOf": [True, STRING]}, {"description": 'One of: [{},{"type":"string"}]'}),
+        ({"anyOf": [False, STRING]}, {"type": "string"}),
+        ({"anyOf": [STRINGS, {"type": "array"}]}, {"type": "array", "items": {}}),
         ({"anyOf": 7}, {}),
         ({"not": {"anyOf": [STRING, NULL]}, "type": "number"}, {"type": "number"}),
         ({"if": {"anyOf": [STRING]}, "then": {"oneOf": []}, "type": "number"}, {"type": "number"}),
@@ -96,6 +99,34 @@ def test_a_union_of_objects_has_the_properties_of_all() -> None:
         "required": ["kind"],
         "additionalProperties": False,
     }
+
+
+@each(
+    ("member", "properties"),
+    [
+        ({"type": "object"}, {"a": {"description": 'One of: [{"type":"string"},{}]'}}),
+        ({"type": "object", "additionalProperties": NUMBER}, {"a": {"type": ["string", "number"]}}),
+        ({"type": "object", "additionalProperties": False}, {"a": STRING}),
+        ({}, {"a": {"description": 'One of: [{"type":"string"},{}]'}}),
+        (
+            {"properties": {"b": NULL}, "additionalProperties": NUMBER},
+            {"a": {"type": ["string", "number"]}, "b": NULL},
+        ),
+        ({"properties": {"b": NUMBER}}, {"a": STRING, "b": NUMBER}),
+        (STRING, {"a": STRING}),
+        ({"enum": ["all"]}, {"a": STRING}),
+    ],
+)
+def test_a_member_for_any_object_is_not_narrowed_to_the_properties_of_others(member: Any, properties: Any) -> None:
+    assert inside({"anyOf": [{"type": "object", "properties": {"a": STRING}}, member]})["properties"] == properties
+
+
+def test_a_union_inside_another_still_allows_any_object() -> None:
+    one, other = ({"type": "object", "properties": {name: STRING}} for name in "ab")
+    joined = inside({"anyOf": [{"anyOf": [one, {"type": "object"}]}, other]})
+    assert joined["additionalProperties"] is True
+    assert joined["properties"].keys() == {"a", "b"}
+    assert "type" not in joined["properties"]["b"]
 
 
 def test_all_of_several_objects_is_one_with_all_their_demands() -> None:

@@ -6,6 +6,7 @@ values than the union; the client validates the arguments anyway. If members of 
 cannot be combined, the members are listed in the schema's description for the model.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -123,10 +124,10 @@ def _both(members: Sequence[Any]) -> Schema:
 
 def _either(members: Sequence[Any]) -> Schema:
     """Return one schema that combines the alternatives in `members`."""
-    others = [member for member in _dicts(members) if member.get("type") != "null"]
-    nullable = any(isinstance(member, dict) and member.get("type") == "null" for member in members)
-    joint = dict(others[0]) if len(others) == 1 else _joined([_plain(member) for member in others])
-    return _or_null(joint) if nullable else joint
+    schemas = [*_dicts({} if member is True else member for member in members)]
+    others = [_plain(schema) for schema in schemas if schema.get("type") != "null"]
+    joint = _joined(others)
+    return _or_null(joint) if len(others) < len(schemas) else joint
 
 
 def _or_null(schema: Schema) -> Schema:
@@ -156,8 +157,8 @@ def _joined(members: Sequence[Schema]) -> Schema:
     first, *rest = members
     joint = {word: value for word, value in first.items() if all(word in m and m[word] == value for m in rest)}
     joint |= _joined_types(members) | _joined_lists(members)
-    objects = [member for member in members if isinstance(member.get("properties"), dict)]
-    if objects:
+    objects = [member for member in members if _allows(member, "object")]
+    if any(map(_properties, objects)):
         joint |= _joined_objects(objects, len(objects) == len(members))
     if any(member.keys() - joint.keys() - {"title"} for member in members):
         joint["description"] = " ".join(filter(None, [joint.get("description"), _describe(members)]))
@@ -175,36 +176,53 @@ def _joined_types(members: Sequence[Schema]) -> Schema:
 def _joined_lists(members: Sequence[Schema]) -> Schema:
     """Join `enum` if all members have it, and join `items`.
 
-    `items` is kept if it is the same in all members that have it; otherwise any items are allowed.
+    `items` is kept if it is the same in all members that allow arrays; otherwise any items are allowed.
     """
     joint: Schema = {}
     enums = [member.get("enum") for member in members]
     if all(isinstance(enum, list) for enum in enums):
         joint["enum"] = _unique([value for enum in enums for value in enum or ()])
-    items = [member["items"] for member in members if "items" in member]
-    if items:
-        joint["items"] = items[0] if all(item == items[0] for item in items) else {}
+    if any("items" in member for member in members):
+        items = _unique(member.get("items", {}) for member in members if _allows(member, "array"))
+        joint["items"] = items[0] if len(items) == 1 else {}
     return joint
 
 
 def _joined_objects(objects: Sequence[Schema], only: bool) -> Schema:
-    """Merge the properties of object schemas. A property stays required if all of these schemas require it.
+    """Merge the properties of schemas that allow objects. A property stays required if all of them require it.
 
-    `only` says whether all members of the union are objects. If not, no property is required.
+    If some of them allow any further properties, their schemas for these are part of each property that they lack.
+    `only` says whether all members of the union allow objects. If not, no property is required.
     """
     meanings: dict[str, list[Any]] = {}
     for schema in objects:
-        for name, value in schema["properties"].items():
+        for name, value in _properties(schema).items():
             known = meanings.setdefault(name, [])
             if len(known) <= MAX_MEANINGS and value not in known:
                 known.append(value)
-    properties = {name: _meaning(found) for name, found in meanings.items()}
+    loose = [schema for schema in objects if _further(schema) is not False]
+    further = _unique(map(_further, loose))[: MAX_MEANINGS + 1]
+    named = Counter(name for schema in loose for name in _properties(schema))
+    properties = {
+        name: _meaning([*found, *further] if named[name] < len(loose) else found) for name, found in meanings.items()
+    }
     required = [_required(schema) for schema in objects]
     always = [name for name in required[0] if all(name in names for names in required)]
     joint: Schema = {"properties": properties}
+    if loose:
+        joint["additionalProperties"] = _meaning(further)
     if always and only:
         joint["required"] = always
     return joint
+
+
+def _further(schema: Schema) -> Any:
+    """Return the schema for properties that an object schema does not list; False if there are none.
+
+    A schema that lists properties and says nothing about further ones is meant to have no others. Taken literally, it
+    would allow any value for the properties of other members, whose types the model needs.
+    """
+    return schema.get("additionalProperties", not _properties(schema))
 
 
 def _meaning(found: Sequence[Any]) -> Any:
@@ -224,6 +242,17 @@ def _kinds(schema: Schema) -> list[str]:
     kind = schema.get("type")
     kinds = kind if isinstance(kind, list) else [kind]
     return [kind for kind in kinds if isinstance(kind, str)]
+
+
+def _allows(schema: Schema, kind: str) -> bool:
+    """Return whether a schema allows values of this type. One without a type allows all, unless it lists values."""
+    kinds = _kinds(schema)
+    return kind in kinds if kinds else "enum" not in schema
+
+
+def _properties(schema: Schema) -> dict[str, Any]:
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
 def _required(schema: Schema) -> list[str]:
