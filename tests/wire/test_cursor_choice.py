@@ -116,7 +116,7 @@ def test_what_the_name_says_wins(name: str, parameters: dict[str, str]) -> None:
         ({"thinking": ("true", "false"), "effort": ("low", "xhigh")}, {"thinking": "true", "effort": "xhigh"}, 0),
         ({"thinking": ("true",), "reasoning": ("low", "high")}, {"thinking": "true", "reasoning": "high"}, 0),
         ({"effort": ("low", "max")}, {"effort": "max"}, 1),
-        ({"effort": ("on", "off")}, {}, 1),
+        ({"effort": ("on", "off")}, {}, 2),
         ({"fast": ("true", "false")}, {}, 2),
     ],
 )

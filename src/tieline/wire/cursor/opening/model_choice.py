@@ -74,7 +74,7 @@ def choose(name: str, reasoning: Reasoning, known: CursorModel | None, notes: li
     """Return the model and parameters that a request selects with its model name and reasoning settings.
 
     `known` describes the model and its parameters; None if the model is unknown. A setting for which the model has no
-    parameter is left out, and a note about it is added to `notes`.
+    parameter or no comparable value is left out, and a note about it is added to `notes`.
     """
     choice = split_model(name)
     in_name = {parameter for parameter, _ in choice.parameters}
@@ -152,7 +152,7 @@ def _fitted(asked: Mapping[str, str], known: Mapping[str, tuple[str, ...]], note
     """Return the parameters in `asked` that the model supports.
 
     `known` contains the supported values of each parameter. An unsupported effort is replaced by the nearest supported
-    one.
+    one. Settings that are left out are added to `notes`.
     """
     fitted: dict[str, str] = {}
     for name, value in asked.items():
@@ -165,4 +165,6 @@ def _fitted(asked: Mapping[str, str], known: Mapping[str, tuple[str, ...]], note
             levels = [level for level in EFFORTS if level in known[own]]
             if levels:
                 fitted[own] = min(levels, key=lambda level: abs(EFFORTS.index(level) - EFFORTS.index(value)))
+            else:
+                notes.append(left_out(name, f"the model supports only {', '.join(known[own])}"))
     return fitted
