@@ -1,11 +1,15 @@
 """Deltas read by their frame: the same text as by decoding the event, or none."""
 
 import json
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tieline.model.content import Text
+from tieline.model.events import PartEnd
 from tieline.wire.framing.stream_reader import TRIAL, DeltaFrame
+from tieline.wire.openai_responses.reader import ResponseReader
 
 BEFORE = '{"type": "delta", "text": '
 AFTER = ', "index": 0}'
@@ -130,3 +134,47 @@ def test_an_upstream_without_frames_is_given_up_after_a_few_attempts() -> None:
     for _ in range(100):
         frame.learn("part", event("hello"), "text", "hello", differs)
     assert 1 < len(attempts) < 10
+
+
+def test_the_frame_of_every_part_is_learned_however_many_there_are() -> None:
+    frame = DeltaFrame()
+    for part in range(100):
+        frame.learn(part, event("hello"), "text", "hello", lambda data: True)
+        assert frame.key == part
+
+
+def test_a_part_without_a_frame_does_not_harm_the_next() -> None:
+    frame = DeltaFrame()
+    for _ in range(100):
+        frame.learn("odd", event("hello"), "text", "hello", lambda data: False)
+    frame.learn("part", event("hello"), "text", "hello", lambda data: True)
+    assert frame.key == "part"
+
+
+def response_frames(items: int) -> list[dict[str, Any]]:
+    """The events of a Responses answer with this many texts, each in ten deltas."""
+    frames: list[dict[str, Any]] = [{"type": "response.created", "response": {"id": "resp_1", "model": "m"}}]
+    output = [{"id": f"msg_{place}", "type": "message", "role": "assistant", "content": []} for place in range(items)]
+    for place, item in enumerate(output):
+        where = {"output_index": place, "item_id": item["id"]}
+        frames.append({"type": "response.output_item.added", "output_index": place, "item": item})
+        frames += [{"type": "response.output_text.delta", **where, "delta": letter} for letter in "0123456789"]
+        frames.append({"type": "response.output_item.done", "output_index": place, "item": item})
+    return [*frames, {"type": "response.completed", "response": {"id": "resp_1", "output": output}}]
+
+
+def test_the_deltas_of_a_late_part_are_read_as_fast_as_those_of_the_first() -> None:
+    decoded: list[bytes] = []
+
+    class Counting(ResponseReader):
+        def _receive(self, block: bytes) -> None:
+            decoded.append(block)
+            super()._receive(block)
+
+    frames = [{"sequence_number": number, **frame} for number, frame in enumerate(response_frames(20))]
+    stream = b"".join(b"data: %b\n\n" % json.dumps(frame).encode() for frame in frames)
+    fast = Counting().feed(stream)
+    assert len(decoded) == len(frames) - 20 * 9, "one delta of each part is decoded, to learn how the others are framed"
+    slow = ResponseReader().feed(stream.replace(b'"delta": ', b'"delta"  : '))
+    assert [*fast] == [*slow]
+    assert [event.part for event in fast if isinstance(event, PartEnd)] == [Text(text="0123456789")] * 20

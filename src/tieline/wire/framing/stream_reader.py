@@ -47,7 +47,10 @@ class DeltaFrame:
     _after_number = b""
     """The bytes between the changing number and the text; empty if there is no such number."""
     _size = 0
-    _attempts = _MAX_ATTEMPTS
+    _attempted: Hashable | None = None
+    """The key of the part of the last attempt to learn a delta frame."""
+    _attempts = 0
+    """The number of attempts left for that part."""
 
     def texts_in(self, text: bytes, start: int) -> tuple[list[str], int]:
         """Return the texts of the consecutive blocks, starting at the offset `start`, that match the delta frame.
@@ -116,12 +119,14 @@ class DeltaFrame:
     ) -> None:
         """Learn the delta frame of the part `key` from a block whose only content is `text` in `field`.
 
-        Do nothing after a few attempts, until `forget` is called.
+        Do nothing after a few attempts for the same part in a row.
 
         `means_same` receives the block with TRIAL as its text. It must return whether the decoded event differs from
         the original only in its text. `number` is the name of a member whose value is a number that differs from delta
         to delta.
         """
+        if key != self._attempted:
+            self._attempted, self._attempts = key, _MAX_ATTEMPTS
         if self._attempts == 0:
             return
         self._attempts -= 1
@@ -149,10 +154,9 @@ class DeltaFrame:
         self._before, self._after_number = head + found, tail
 
     def forget(self, key: Hashable) -> None:
-        """Forget the delta frame of the part with this key, because the part has ended. Allow new attempts to learn."""
+        """Forget the delta frame of the part with this key, because the part has ended."""
         if self.key == key:
             self.key = None
-        self._attempts = _MAX_ATTEMPTS
 
 
 class StreamReader(ABC):
