@@ -1,5 +1,7 @@
 """What Cursor asks of a person: how it is put, how the answers are spelled, and how a run waits for them."""
 
+import gc
+import tracemalloc
 from itertools import count
 from typing import Any
 
@@ -436,6 +438,28 @@ def test_a_checkpoint_from_before_the_answer_is_none_to_go_on_from() -> None:
     run.begin("leg_2", "demo")
     run.receive(received("< checkpoint {}"))
     assert run.checkpoint_usable
+
+
+def test_questions_that_were_answered_take_no_memory() -> None:
+    run = asking()
+
+    def ask_and_answer(times: int) -> int:
+        for _ in range(times):
+            run.receive(question(3))
+            run.wake()
+            run.answer([result("A", call_id) for call_id in run.pending])
+            run.outbox()
+            run.begin("leg", "demo")
+            run.pull()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before = ask_and_answer(100)
+        assert ask_and_answer(1000) - before < 20_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_plans_and_modes_are_no_questions_for_a_tool() -> None:

@@ -119,12 +119,15 @@ class ExecDispatcher:
         )
         return _answered(waiting.exec_id, waiting.kind, typed(done), millis)
 
-    def abort(self, exec_id: int) -> str | None:
-        """Remove an exec that the service has aborted. Return the id of its call; None if the exec is not pending."""
+    def takes_user_text(self, call_id: str) -> bool:
+        """Return whether the result of a pending call can include the user's text."""
+        return self._waiting_execs[call_id].kind in _TAKES_USER_TEXT
+
+    def abort(self, exec_id: int) -> None:
+        """Remove an exec that the service has aborted. Do nothing if it is not pending."""
         call_id = self._call_of(exec_id)
         if call_id is not None:
             self._take(call_id)
-        return call_id
 
     def confirm_abort(self, exec_id: int) -> Sequence[AgentClientMessage]:
         """Return the messages that confirm to the service that an exec was aborted. Call this before `abort`.
@@ -207,8 +210,6 @@ class PendingCalls:
 
     def __init__(self, execs: ExecDispatcher) -> None:
         self._execs = execs
-        self._kinds: dict[str, str] = {}
-        """The kind of exec that caused each call, by call id."""
         self._unanswered: set[str] = set()
         self._late: set[str] = set()
 
@@ -220,12 +221,8 @@ class PendingCalls:
         """
         return frozenset(self._unanswered)
 
-    def add(self, call_id: str, kind: str, *, in_leg: bool) -> None:
-        """Record a call. If `in_leg` is false, the client receives the call in the next leg.
-
-        `kind` is the kind of the exec that caused the call; empty if a query caused it.
-        """
-        self._kinds[call_id] = kind
+    def add(self, call_id: str, *, in_leg: bool) -> None:
+        """Record a call. If `in_leg` is false, the client receives the call in the next leg."""
         (self._unanswered if in_leg else self._late).add(call_id)
 
     def begin_leg(self) -> None:
@@ -241,19 +238,18 @@ class PendingCalls:
         """
         self._unanswered.difference_update(result.call_id for result in results)
         awaited = {result.call_id: result for result in results if result.call_id in self._execs.pending}
-        takers = [call_id for call_id in awaited if self._kinds.get(call_id) in _TAKES_USER_TEXT]
+        takers = [call_id for call_id in awaited if self._execs.takes_user_text(call_id)]
         if user_text and takers:
             awaited[takers[-1]] = _with_user_text(awaited[takers[-1]], user_text)
         messages: list[AgentClientMessage] = []
-        for call_id, result in awaited.items():
+        for result in awaited.values():
             messages += self._execs.answer(result)
-            self._kinds.pop(call_id, None)
         return SentResults(messages, bool(takers))
 
     def abort(self, exec_id: int) -> Sequence[AgentClientMessage]:
         """Remove an exec that the service has aborted, and return the messages that confirm the abort."""
         messages = self._execs.confirm_abort(exec_id)
-        self._kinds.pop(self._execs.abort(exec_id) or "", None)
+        self._execs.abort(exec_id)
         return messages
 
 

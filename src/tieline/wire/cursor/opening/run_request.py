@@ -62,6 +62,11 @@ class Opening(NamedTuple):
     notes: tuple[Note, ...]
     run_id: str
 
+    @property
+    def workspace(self) -> str:
+        """The workspace directory in the request context; empty if there is none."""
+        return next(iter(self.context.env.workspace_paths), "")
+
 
 def open_run(
     request: Request,

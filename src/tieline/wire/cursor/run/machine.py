@@ -106,7 +106,7 @@ class CursorRun:
         self._reader = FrameReader()
         self._stored = StoredAnswers(blobs)
         self._updates = UpdateReader(self._stored)
-        self._execs = ExecDispatcher(opening.offer, mint=mint, workspace=_workspace(opening), clock=clock)
+        self._execs = ExecDispatcher(opening.offer, mint=mint, workspace=opening.workspace, clock=clock)
         self._calls = PendingCalls(self._execs)
         self._out: list[Event] = []
         self._outbox = [opening.message]
@@ -457,8 +457,7 @@ class CursorRun:
             self._close(Finished(reason=StopReason.END_TURN))
 
     def _receive_exec(self, message: exec_pb.ExecServerMessage) -> None:
-        kind = message.WhichOneof("message")
-        if kind == "request_context_args":
+        if message.HasField("request_context_args"):
             self._send_context(message.id)
             return
         self._change_turn(ServiceTurnEvent.ASKED)
@@ -466,14 +465,11 @@ class CursorRun:
         if not isinstance(made, ToolCall):
             self._send(made)
             return
-        self._call(made, kind or "")
+        self._call(made)
 
-    def _call(self, made: ToolCall, kind: str = "") -> None:
-        """Add a call to the open leg or, if none is open, to the next leg.
-
-        `kind` is the kind of the exec that caused the call; empty if the call was not caused by an exec.
-        """
-        self._calls.add(made.id, kind, in_leg=self._in_leg)
+    def _call(self, made: ToolCall) -> None:
+        """Add a call to the open leg or, if none is open, to the next leg."""
+        self._calls.add(made.id, in_leg=self._in_leg)
         self._change(RunEvent.CALL)
         self._checkpoint.call_made()
         self._updates.call(made)
@@ -591,8 +587,3 @@ class CursorRun:
         """Compress data that is rarely needed while the client runs its tools, which may take a long time."""
         self.blobs.pack()
         self._context.pack()
-
-
-def _workspace(opening: Opening) -> str:
-    """Return the workspace directory in the request context; empty if there is none."""
-    return next(iter(opening.context.env.workspace_paths), "")
