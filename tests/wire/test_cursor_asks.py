@@ -10,7 +10,7 @@ import pytest
 from tests.grammar import check
 from tests.wire.dialogues import received
 from tieline.model.content import Text, ToolCall, ToolResult
-from tieline.model.events import Finished, Note, PartDelta, PartEnd, PlanEntry, StopReason
+from tieline.model.events import Failed, Finished, Note, PartDelta, PartEnd, PlanEntry, StopReason
 from tieline.model.inbox import (
     ALLOW,
     DENY,
@@ -460,6 +460,27 @@ def test_questions_that_were_answered_take_no_memory() -> None:
         assert ask_and_answer(1000) - before < 20_000
     finally:
         tracemalloc.stop()
+
+
+def test_a_turn_is_not_over_while_the_clients_tool_asks() -> None:
+    run = asking()
+    run.receive(question(3) + received(TURN_ENDED))
+    run.wake()
+    for _ in range(IDLE_HEARTBEATS):
+        run.receive(received(HEARTBEAT))
+    assert run.pending == {"call_1"}
+    run.answer([result("A")])
+    assert len(run.outbox()) == 1
+    run.begin("leg_2", "demo")
+    run.receive(received(TURN_ENDED) + received("< end {}"))
+    assert run.ended
+
+
+def test_a_stream_that_ends_while_the_clients_tool_asks_has_failed() -> None:
+    run = asking()
+    (*_, last) = run.receive(question(3) + received(TURN_ENDED) + received("< end {}"))
+    assert isinstance(last, Failed)
+    assert "a call was still open" in last.message
 
 
 def test_plans_and_modes_are_no_questions_for_a_tool() -> None:

@@ -146,9 +146,13 @@ class CursorRun:
         return self._state in IN_LEG
 
     @property
+    def _has_open_calls(self) -> bool:
+        """Whether a call, caused by an exec or a query, waits for its result."""
+        return bool(self._execs.pending or self._queries.called)
+
+    @property
     def _turn_is_complete(self) -> bool:
-        """Whether the turn has ended and no call waits for its result."""
-        return self._turn is ServiceTurnState.ENDED and not self._execs.pending
+        return self._turn is ServiceTurnState.ENDED and not self._has_open_calls
 
     # ── Legs ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -521,7 +525,7 @@ class CursorRun:
             self._end_leg(StopReason.END_TURN)
 
     def _receive_checkpoint(self, state: ConversationStateStructure) -> None:
-        self._checkpoint.update(state, has_open_calls=bool(self._execs.pending or self._queries.called))
+        self._checkpoint.update(state, has_open_calls=self._has_open_calls)
         self._updates.kept = len(self._updates.step_text)
         usage = self._updates.usage
         usage.context = state.token_details.used_tokens or usage.context
@@ -550,7 +554,7 @@ class CursorRun:
             failed = None
         if failed is None and not self.turn_ended:  # Seen in transcripts/cursor/end_without_turn_ended.dialogue
             failed = incomplete(how)
-        elif failed is None and self._execs.pending:  # Seen in transcripts/cursor/end_with_a_call_open.dialogue
+        elif failed is None and self._has_open_calls:  # Seen in transcripts/cursor/end_with_a_call_open.dialogue
             failed = incomplete("a call was still open")
         self._close(failed or Finished(reason=StopReason.END_TURN))
 
