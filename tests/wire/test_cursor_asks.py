@@ -318,6 +318,24 @@ def test_a_plan_made_while_the_client_runs_a_tool_is_shown_in_the_next_leg() -> 
     assert run.awaits_reply
 
 
+def test_a_checkpoint_from_before_the_reply_to_a_plan_is_none_to_go_on_from() -> None:
+    """The reply is part of the history. From such a checkpoint, the service would ask about the plan again."""
+    run = made()
+    run.receive(received("< checkpoint {}"))
+    assert run.checkpoint_usable
+    run.receive(plan(4))
+    assert not run.checkpoint_usable
+    run.receive(received("< checkpoint {}"))
+    assert not run.checkpoint_usable
+    run.reply_to_plan("yes")
+    run.begin("leg_2", "demo")
+    assert not run.checkpoint_usable
+    run.receive(received('< checkpoint {"pendingToolCalls": ["tool_23"]}'))
+    assert not run.checkpoint_usable
+    run.receive(received("< checkpoint {}"))
+    assert run.checkpoint_usable
+
+
 def test_a_second_plan_beside_one_that_waits_is_rejected() -> None:
     run = made()
     run.receive(plan(4))
@@ -436,6 +454,8 @@ def test_a_checkpoint_from_before_the_answer_is_none_to_go_on_from() -> None:
     assert not run.checkpoint_usable
     run.answer([result("A")])
     run.begin("leg_2", "demo")
+    run.receive(received('< checkpoint {"pendingToolCalls": ["tool_21"]}'))
+    assert not run.checkpoint_usable, "it may have been taken before the answer arrived: the user would be asked again"
     run.receive(received("< checkpoint {}"))
     assert run.checkpoint_usable
 

@@ -305,11 +305,11 @@ class CursorRun:
         """
         sent = self._calls.answer(results, user_text)
         self._send(sent.messages)
-        if sent.messages:
+        replies = self._queries.answered(results)
+        for reply in replies:
+            self._reply(reply)
+        if sent.messages or replies:
             self._checkpoint.call_answered()
-        if self._queries.called:
-            for reply in self._queries.answered(results):
-                self._reply(reply)
         if user_text and not sent.took_text:  # Seen in transcripts/cursor/words_with_a_file.dialogue
             ids = {"run_id": self._run_id, "injection_id": self._mint(), "message_id": self._mint()}
             self._send((client_messages.injection(user_text, **ids),))
@@ -320,6 +320,7 @@ class CursorRun:
         """Send the user's decision on the plan that was shown. `text` is the user's message."""
         self._stored.next_step()
         self._reply(self._queries.reply_to_plan(text))
+        self._checkpoint.call_answered()
 
     def answer_query(self, query_id: int, answer: Answer | None) -> list[Event]:
         """Send a person's answer to a query, or a refusal if it contains no decision. Return new events of the leg."""
@@ -519,13 +520,14 @@ class CursorRun:
         """If a plan is due and a leg without calls is open, show the plan and end the leg. Otherwise, keep the plan."""
         if self._queries.due_plan is not None and self._state is RunState.LEG_OPEN:
             plan, question = self._queries.show_plan()
+            self._checkpoint.call_made()
             # The plan is not repeated if the model has already written it: transcripts/cursor/plan.dialogue.
             self._updates.show(plan)
             self._updates.show(question, again=True)
             self._end_leg(StopReason.END_TURN)
 
     def _receive_checkpoint(self, state: ConversationStateStructure) -> None:
-        self._checkpoint.update(state, has_open_calls=self._has_open_calls)
+        self._checkpoint.update(state, has_open_calls=self._has_open_calls or self.awaits_reply)
         self._updates.kept = len(self._updates.step_text)
         usage = self._updates.usage
         usage.context = state.token_details.used_tokens or usage.context
