@@ -207,6 +207,25 @@ def test_files_that_do_not_count_are_left_out_where_the_tool_could_not_be_told()
     assert told_so["files"]["files"] == ["./a.ts", "./c.py"]
 
 
+@each(
+    ("glob", "files"),
+    [
+        ("*.ts", ["./a.ts", "./src/b.spec.ts"]),
+        ("*.{spec,test}.{ts,js}", ["./src/b.spec.ts", "./src/c.test.js"]),
+        ("{src/*.js,*.py}", ["./src/c.test.js", "./d.py"]),
+        ("*.{py,{js,rs}}", ["./src/c.test.js", "./d.py"]),
+        ("!*.spec.ts", ["./a.ts", "./src/b.spec.ts", "./src/c.test.js", "./d.py"]),
+        ("{a,b}" * 20, ["./a.ts", "./src/b.spec.ts", "./src/c.test.js", "./d.py"]),
+        ("*.{ts", []),
+    ],
+)
+def test_a_glob_leaves_out_only_files_that_it_surely_does_not_match(glob: str, files: list[str]) -> None:
+    simple = (tool("grep", {"pattern": STRING}),)
+    args = {"pattern": "x", "glob": glob, "output_mode": "files_with_matches"}
+    came = told(simple, "a.ts\nsrc/b.spec.ts\nsrc/c.test.js\nd.py", grep_args=args)
+    assert came["success"]["workspaceResults"][HERE]["files"].get("files", []) == files
+
+
 def test_files_found_by_name_are_the_files_of_a_search() -> None:
     args = {"pattern": ".", "path": HERE, "output_mode": "files_with_matches", "glob": "**/*.py", "sort": "modified"}
     text = f"{HERE}/src/util/__init__.py\n{HERE}/src/main.py"

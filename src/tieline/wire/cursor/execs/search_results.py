@@ -18,6 +18,9 @@ Mode = Literal["content", "files_with_matches", "count"]
 MAX_LINES = 20_000
 """The maximum number of output lines that are parsed. Further lines are ignored."""
 
+MAX_PATTERNS = 200
+"""The maximum number of patterns to which a glob with braces is expanded. If there are more, all files match."""
+
 _NOTHING = re.compile(
     r"\s*(?:0 (?:matches|results|files)|found 0 |no (?:\w+ ){0,2}(?:matches|matching|files|results|occurrences)\b)",
     re.IGNORECASE,
@@ -152,9 +155,10 @@ def _is_path(line: str) -> bool:
 
 
 def _kept(found: SearchOutput, glob: str) -> SearchOutput:
-    if not glob:
+    """Return the output without files whose names do not match the glob. Directories in the glob are ignored."""
+    if not glob or glob.startswith("!"):  # whether a file is excluded may depend on its directory
         return found
-    names = _alternatives(glob.rsplit("/", 1)[-1])
+    names = [one.rsplit("/", 1)[-1] for one in _alternatives(glob)]
 
     def keeps(file: str) -> bool:
         return any(fnmatch(re.split(r"[\\/]", file)[-1], name) for name in names)
@@ -168,11 +172,19 @@ def _kept(found: SearchOutput, glob: str) -> SearchOutput:
 
 
 def _alternatives(glob: str) -> list[str]:
-    """Expand the first pair of braces in a glob: `*.{ts,tsx}` becomes two patterns."""
-    braces = re.search(r"\{([^{}]{0,200})\}", glob)
-    if not braces:
-        return [glob]
-    return [glob[: braces.start()] + one + glob[braces.end() :] for one in braces[1].split(",")]
+    """Expand the braces in a glob: `*.{ts,tsx}` becomes two patterns. If there are too many, return one for all."""
+    expanded: list[str] = []
+    left = [glob]
+    while left:
+        if len(left) + len(expanded) > MAX_PATTERNS:
+            return ["*"]
+        one = left.pop()
+        braces = re.search(r"\{([^{}]*)\}", one)
+        if braces is None:
+            expanded.append(one)
+        else:
+            left += [one[: braces.start()] + inner + one[braces.end() :] for inner in braces[1].split(",")]
+    return expanded
 
 
 # ── Typed results ────────────────────────────────────────────────────────────────────────────────
