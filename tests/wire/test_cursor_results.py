@@ -15,6 +15,7 @@ from tests.each import each
 from tests.wire.coding_clients import CLAUDE_CODE, CODEX, CURSOR_LIKE, OPENCODE, PI, STRING, WEATHER, tool
 from tests.wire.exec_running import HERE, asked, call, execs_for, result, shown, told
 from tieline.model.content import File, Image, Text, ToolCall, ToolResult
+from tieline.wire.cursor.execs.dispatch import ExecDispatcher
 
 A = f"{HERE}/a.txt"
 LINES = "".join(f"line {number}\n" for number in range(1, 21))
@@ -169,6 +170,34 @@ def test_a_file_shown_in_part_is_called_so_and_is_not_written_over() -> None:
     assert isinstance(execs.receive(asked(4, write_args={"path": A, "file_text": "x"})), ToolCall)
 
 
+def shown_in_part(path: str) -> ExecDispatcher:
+    """The execs of a run in which the client showed only a part of a file."""
+    execs = execs_for((*OPENCODE, tool("delete", {"path": STRING})))
+    call(execs, read_args={"path": path})
+    cut = "(Output capped at 50 KB. Showing lines 1-1. Use offset=2 to continue.)"
+    execs.answer(result(f"<path>{A}</path>\n<type>file</type>\n<content>\n1: one\n\n{cut}\n</content>"))
+    return execs
+
+
+def test_a_file_shown_in_part_is_the_same_by_whatever_path() -> None:
+    relative = A.removeprefix(f"{HERE}/")
+    for one, other in ((relative, A), (A, relative), (f"./{relative}", relative)):
+        assert not isinstance(
+            shown_in_part(one).receive(asked(2, write_args={"path": other, "file_text": "x"})), ToolCall
+        )
+
+
+def test_a_file_shown_in_part_may_be_made_anew_once_it_is_gone() -> None:
+    execs = shown_in_part(A)
+    call(execs, 2, delete_args={"path": A})
+    execs.answer(result("Deleted.", call_id="call_2"))
+    assert isinstance(execs.receive(asked(3, write_args={"path": A, "file_text": "x"})), ToolCall)
+    execs = shown_in_part(A)
+    call(execs, 2, read_args={"path": A})
+    execs.answer(result("ENOENT: no such file or directory", call_id="call_2", is_error=True))
+    assert isinstance(execs.receive(asked(3, write_args={"path": A, "file_text": "x"})), ToolCall)
+
+
 def test_a_shortened_line_makes_a_file_partial_too() -> None:
     line = "x" * 100 + "... (line truncated to 2000 chars)"
     text = f"<path>{A}</path>\n<type>file</type>\n<content>\n1: {line}\n\n(End of file - total 1 lines)\n</content>"
@@ -189,6 +218,17 @@ def test_unchanged_since_last_read_means_what_was_read_then() -> None:
     again = execs.answer(result(UNCHANGED, call_id="call_2"))[0].exec_client_message.read_result
     assert again == first
     assert again.success.content == "one\n"
+
+
+def test_what_was_read_before_a_write_is_not_the_content_after_it() -> None:
+    execs = execs_for(CLAUDE_CODE)
+    call(execs, 1, read_args={"path": A})
+    execs.answer(result("1\tone\n2\t"))
+    call(execs, 2, write_args={"path": A, "file_text": "two\n"})
+    execs.answer(result("File written.", call_id="call_2"))
+    call(execs, 3, read_args={"path": A})
+    came = execs.answer(result(UNCHANGED, call_id="call_3"))[0].exec_client_message.read_result
+    assert came.error.error.startswith("File unchanged")
 
 
 def test_unchanged_since_a_read_nobody_knows_of_is_no_content() -> None:

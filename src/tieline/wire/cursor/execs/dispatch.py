@@ -162,7 +162,7 @@ class ExecDispatcher:
             return _own_tool(args, self._toolset)
         if kind == "write_shell_stdin_args":
             return self._typed_in(args.shell_id, args.chars)
-        if kind == "write_args" and self._reads.is_partial(args.path):
+        if kind == "write_args" and self._reads.is_partial(self._toolset.absolute(args.path)):
             return ExecRefusal(
                 "Only a part of this file could be read, so writing it as a whole would lose the rest. "
                 + self._toolset.refusal("write", "write a file that it cannot show in full")

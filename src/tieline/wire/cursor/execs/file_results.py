@@ -33,7 +33,10 @@ class Extent(NamedTuple):
 
 
 class FileReads:
-    """The results of a run's file reads, and the paths of the files that were shown only in part."""
+    """The results of a run's file reads, and the paths of the files that were shown only in part.
+
+    All paths are absolute, unless the workspace is unknown.
+    """
 
     def __init__(self) -> None:
         self._texts: BoundedCache[Extent, kinds.ReadSuccess] = BoundedCache(
@@ -58,11 +61,17 @@ class FileReads:
             (self._partial.add if success.truncated else self._partial.discard)(extent.path)
         self._texts.put(extent, success, len(success.content))
 
+    def forget(self, path: str) -> None:
+        """Forget what was read of a file, because the file was replaced or is gone."""
+        self._partial.discard(path)
+        for extent in [extent for extent in self._texts if extent.path == path]:
+            self._texts.pop(extent)
 
-def extent_of(args: kinds.ReadArgs) -> Extent:
-    """Return the range of lines that a read exec requests."""
+
+def extent_of(args: kinds.ReadArgs, path: str) -> Extent:
+    """Return the range of lines that a read exec requests. `path` is the absolute path of the file."""
     offset = args.offset if args.HasField("offset") else None
-    return Extent(args.path, offset, args.limit if args.HasField("limit") else None)
+    return Extent(path, offset, args.limit if args.HasField("limit") else None)
 
 
 def read_result(
@@ -78,14 +87,16 @@ def read_result(
         return kinds.ReadResult(success=kinds.ReadSuccess(path=path, data=image[0], file_size=len(image[0])))
     outcome = judge(result)
     if outcome.kind == "unchanged":
-        last = reads.last(extent_of(args))
+        last = reads.last(extent_of(args, path))
         if last is None:
             return kinds.ReadResult(error=kinds.ReadError(path=path, error=outcome.text))
         return kinds.ReadResult(success=last)
+    if outcome.kind == "missing":
+        reads.forget(path)
     if outcome.kind != "ok":
         return _unread(path, outcome)
     success = _read(args, path, unwrap(outcome.text), is_cut_by_tool=bool(placed & _RANGE or "count" in placed))
-    reads.keep(extent_of(args), success)
+    reads.keep(extent_of(args, path), success)
     return kinds.ReadResult(success=success)
 
 
@@ -144,11 +155,12 @@ def _picked(args: kinds.ReadArgs, lines: Sequence[str]) -> Sequence[str] | None:
     return lines[start : start + args.limit] if args.limit else lines[start:]
 
 
-def write_result(args: kinds.WriteArgs, path: str, result: ToolResult) -> kinds.WriteResult:
+def write_result(args: kinds.WriteArgs, path: str, result: ToolResult, reads: FileReads) -> kinds.WriteResult:
     """Return the typed result of a write. `path` is the absolute path; `args` contains the text that was written."""
     outcome = judge(result)
     match outcome.kind:
         case "ok" | "unchanged":
+            reads.forget(path)
             return kinds.WriteResult(success=_written(args, path))
         case "rejected":
             return kinds.WriteResult(rejected=kinds.WriteRejected(path=path, reason=outcome.text))
@@ -172,9 +184,11 @@ def _written(args: kinds.WriteArgs, path: str) -> kinds.WriteSuccess:
     return success
 
 
-def delete_result(path: str, result: ToolResult) -> kinds.DeleteResult:
+def delete_result(path: str, result: ToolResult, reads: FileReads) -> kinds.DeleteResult:
     """Return the typed result of a deletion. `path` is the absolute path of the file."""
     outcome = judge(result)
+    if outcome.kind in ("ok", "unchanged", "missing"):
+        reads.forget(path)
     match outcome.kind:
         case "ok" | "unchanged":
             return kinds.DeleteResult(success=kinds.DeleteSuccess(path=path, deleted_file=path))

@@ -149,11 +149,11 @@ def _read(done: FinishedExec) -> Sequence[Message]:
 
 
 def _write(done: FinishedExec) -> Sequence[Message]:
-    return [write_result(done.args, done.toolset.absolute(done.args.path), done.result)]
+    return [write_result(done.args, done.toolset.absolute(done.args.path), done.result, done.reads)]
 
 
 def _delete(done: FinishedExec) -> Sequence[Message]:
-    return [delete_result(done.toolset.absolute(done.args.path), done.result)]
+    return [delete_result(done.toolset.absolute(done.args.path), done.result, done.reads)]
 
 
 def _ls(done: FinishedExec) -> Sequence[Message]:
