@@ -194,7 +194,7 @@ async def test_a_person_who_cannot_be_asked_is_nobody(tasks: Tasks, caplog: pyte
     person.decision.set_exception(RuntimeError("the desk is broken"))
     await wire.until(lambda: bool(replies(wire)))
     assert replies(wire)[0].ask_question_interaction_response.result.HasField("rejected")
-    assert "could not submit" in caplog.text
+    assert "could not process" in caplog.text
     attempt.close()
 
 

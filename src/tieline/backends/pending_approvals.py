@@ -66,5 +66,5 @@ async def _guarded(work: Coroutine[Any, Any, None], what: str, give_up: Callable
     try:
         await work
     except Exception:
-        log.exception("could not submit %s to the inbox", what)
+        log.exception("could not process %s", what)
         give_up()

@@ -96,7 +96,10 @@ def perform(options: argparse.Namespace) -> int:
 
 
 def _warn(text: str) -> None:
-    """Print a line to standard error. Control characters, which may come from a file or a service, are escaped."""
+    """Print a message to standard error.
+
+    Control characters, which may come from a file or a service, are escaped, except for line feeds and tabs.
+    """
     print(f"tieline: {visible(text)}", file=sys.stderr, flush=True)
 
 

@@ -229,7 +229,10 @@ class Guard:
         return () if self._keyless is None else self._keyless.warnings()
 
     async def pass_for(self, key: str, exchange: Exchange) -> str | None:
-        """Return a pass that the web page may send instead of `key`, or None if the key is not valid for the page."""
+        """Return a pass that the web page may send instead of `key`, or None if the key is unknown or not for the page.
+
+        Raise GatewayError if the key has been revoked or has expired, or if stored keys cannot be checked.
+        """
         found = self._keys.find(key)
         if found is None:
             await self._keys.refresh()

@@ -38,7 +38,10 @@ class StreamLog(Protocol):
         """Wait, for a limited time, until the messages that the log contained at the start have been delivered."""
 
     async def written(self) -> int | None:
-        """Wait until the messages added so far are written. Return the number of the last one; None if that failed."""
+        """Wait, for a limited time, until the messages added so far are written.
+
+        Return the number of the last written message; None if there is none, or if writing failed or took too long.
+        """
 
     async def catch_up(self, number: int) -> None:
         """Deliver the messages up to this number now, if the log contains them."""

@@ -50,7 +50,10 @@ class Cluster:
 
     async def drain(self) -> None:
         """Announce that this replica is about to stop, and return when it is idle, or at the deadline."""
-        log.warning("draining: waiting up to %g seconds for runs; a second signal stops at once", self._drain_seconds)
+        log.warning(
+            "draining: waiting up to %g seconds for runs to end; a second signal stops the gateway at once",
+            self._drain_seconds,
+        )
         await self.membership.drain()
         deadline = asyncio.get_running_loop().time() + self._drain_seconds
         # Legs end in many places, so polling their number is simpler than an event.

@@ -233,7 +233,10 @@ class LegRecord:
         return received.spent + sent.spent
 
     def calls(self) -> tuple[str, ...]:
-        """Return the names of the tools that appear in the recorded calls and activities."""
+        """Return the tool name of each recorded call, and the first word of the title of each activity.
+
+        For activities of the gateway's own tools, this word is the name of the tool.
+        """
         names: list[str] = []
         used: set[str] = set()
         for _, batch in self._events:

@@ -167,9 +167,9 @@ class Conversations:
     def complete(self, claim: "Claim", items: Sequence[Raw], checkpoint: Checkpoint | None = None) -> None:
         """Release a conversation, and append the input and output items of the response that it was reserved for.
 
-        `checkpoint` is the upstream's state after the response. It is discarded if the conversation has been changed
-        since it was reserved, because the upstream does not know about the change. If the conversation would be too
-        large with these items, they are left out, and it can no longer be continued.
+        `checkpoint` is the upstream's state after the response. It is discarded if items were added or removed
+        since the conversation was reserved, because the upstream does not know about that. If the conversation would
+        be too large with these items, they are left out, and it cannot be continued until an item is removed.
         """
         if self._claims.get((claim.owner, claim.id)) is not claim:
             return

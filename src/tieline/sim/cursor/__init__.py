@@ -18,8 +18,9 @@ next runs. A script is a list of steps in JSON form, or a program, which is a fu
 
     def stall(turn: ServerTurn) -> Iterator[Step]:
         yield from turn.opening()
-        yield turn.run.ask_exec(ExecServerMessage(mcp_args=…))
-        yield Wait(lambda: turn.run.is_answered(2))
+        request = ExecServerMessage(mcp_args=…)
+        yield turn.run.ask_exec(request)        # sets `request.id`
+        yield Wait(lambda: turn.run.is_answered(request.id))
         yield Wait(lambda: False)               # only heartbeats
 
 A client can also select a script with a user message: `!cursor {"steps": ["open", …]}`. `script_steps` lists all steps,

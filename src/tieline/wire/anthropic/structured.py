@@ -77,7 +77,7 @@ def _fit(node: dict[str, Any], dropped: set[str]) -> None:
 def _below(node: dict[str, Any]) -> list[Any]:
     """Return the schemas directly inside a schema.
 
-    The schemas in `prefixItems`, and those in each union, form a nested list in the result.
+    Those in `prefixItems`, `anyOf`, `oneOf` and `allOf` form one nested list for each keyword.
     """
     named = [node[word] for word in ("properties", "$defs", "definitions") if isinstance(node.get(word), dict)]
     below = [schema for schemas in named for schema in schemas.values()]

@@ -330,9 +330,10 @@ def _call_block(part: ToolCall, arguments: bytes) -> ToolUseBlock:
 
 
 def _input(part: ToolCall) -> str:
-    """Return the complete input of a call as the JSON text of an object.
+    """Return the whole input of a call as the JSON text of an object.
 
-    Arguments that start like an object are returned unchanged, even if they are incomplete.
+    The text of a freeform call becomes the member `input`. Other arguments that start like an object are returned
+    unchanged, even if they were cut off.
     """
     if part.freeform:
         return encode({"input": part.arguments}).decode()
