@@ -65,6 +65,7 @@ def test_comments_and_layout_stay() -> None:
         ('{"a": {"b": 1}}', '{"a": {"b": 1}}'),
         ('{\n\t"x": 1\n}', '{\n\t"x": 1,\n\t"a": {\n\t  "b": 1\n\t}\n}'),
         ('{\n  "x": 1, // one\n}', '{\n  "x": 1, // one\n  "a": {\n    "b": 1\n  },\n}'),
+        ('{\n  "x": 1 /* one */\n}', '{\n  "x": 1, /* one */\n  "a": {\n    "b": 1\n  }\n}'),
         ('{\r\n  "x": 1\r\n}\r\n', '{\r\n  "x": 1,\r\n  "a": {\r\n    "b": 1\r\n  }\r\n}\r\n'),
         ('{"x": "// no comment, }"}', '{"x": "// no comment, }", "a": {"b": 1}}'),
     ],

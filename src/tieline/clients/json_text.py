@@ -14,7 +14,7 @@ _BLANK = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _WORD = re.compile(r"[-+.\w]+")
 _LINE_START = re.compile(r"\n([ \t]*)\Z")
-_REST_OF_LINE = re.compile(r"[ \t]*(?://[^\r\n]*)?(?=\r?\n)")
+_REST_OF_LINE = re.compile(r"[ \t]*(?:/\*.*?\*/[ \t]*)*(?://[^\r\n]*)?(?=\r?\n)")
 
 
 class Node(NamedTuple):
@@ -122,7 +122,7 @@ def _insert(text: str, node: Node, parts: Sequence[Node], value: Any, name: str 
 
 
 def _line_end(text: str, place: int) -> int:
-    """Return the end of the line if at most a comment follows `place`; otherwise, return `place`."""
+    """Return the end of the line if only comments follow `place` on it, or nothing; otherwise, return `place`."""
     found = _REST_OF_LINE.match(text, place)
     return place if found is None else found.end()
 
