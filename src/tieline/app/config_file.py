@@ -157,7 +157,7 @@ def _with_secret_file(settings: ClusterSettings, folder: Path) -> ClusterSetting
 
 
 class _InvalidSetting(Exception):
-    """A setting with a value that msgspec rejected."""
+    """msgspec rejected a setting: its name is unknown, or its value is invalid."""
 
     def __init__(self, message: str, within: str) -> None:
         self.message, self.place = _explain(message, within)

@@ -1,4 +1,4 @@
-"""Moves usage from the spool to the database, off the path of requests, and tells accounts what the database knows."""
+"""Moves usage from the spool to the database in the background, and updates accounts with the totals from there."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ log = logging.getLogger("tieline")
 FLUSH_INTERVAL = 1.0
 """Seconds between the first entry and its insertion, so that entries are inserted in batches."""
 SYNC_INTERVAL = 2.0
-"""Seconds between two looks at what other replicas have recorded."""
+"""Seconds between two queries for what other replicas have recorded."""
 RETRY_INTERVAL = 2.0
 IMPORT_INTERVAL = 60.0
 """Seconds between two searches for the files of dead processes."""
@@ -59,7 +59,7 @@ class UsageLedger:
         self.write = self.spool.append
         """Writes an entry to the spool, and returns the number of its segment. The database gets it later."""
         self._used: dict[str, int] = {}
-        """The hour in which each key was last used, as far as the table of keys knows."""
+        """The hour of last use of each key, as it is stored in the table of keys."""
         self._work: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._must_sync = False
@@ -71,17 +71,17 @@ class UsageLedger:
         self._metrics = UsageMetrics()
 
     def start(self) -> None:
-        """Begin to import what dead processes have left, and to insert what is written."""
+        """Start the task that imports the spools of dead processes and inserts new entries."""
         if self._work is None:
             self._work = self._tasks.start(self._run(), "usage ledger")
 
     def sync_soon(self) -> None:
-        """Tell the accounts soon what the database knows, because keys have changed."""
+        """Let the background task update the accounts soon, because keys have changed."""
         self._must_sync = True
         self._wake.set()
 
     async def sync(self) -> None:
-        """Tell the accounts what the database knows."""
+        """Update the accounts with the totals in the database."""
         self._must_sync = False
         accounts, through = self._accounts.all(), self._inserted
         if accounts:
@@ -95,7 +95,7 @@ class UsageLedger:
                 account.synced(totals[account.name], through)
 
     async def flush(self) -> None:
-        """Insert what is in the spool."""
+        """Insert the entries in the spool."""
         async with self._flushing:
             segment = self.spool.take()
             if segment is None:
@@ -107,7 +107,7 @@ class UsageLedger:
             await self._touch(segment.sums)
 
     async def import_leftovers(self) -> None:
-        """Insert what processes that have ended left in their spools."""
+        """Insert the entries in the spools of processes that have ended."""
         if self.spool.folder is None:
             return
         for file in leftovers(self.spool.folder):
@@ -121,7 +121,7 @@ class UsageLedger:
                 file.close(remove=is_done)
 
     async def aclose(self) -> None:
-        """Insert what is left, if possible, and close the spool. What remains is imported by the next process."""
+        """Insert the remaining entries and close the spool. If that fails, the next process imports them."""
         if self._work is not None:
             self._work.cancel()
             await asyncio.wait([self._work])
@@ -136,7 +136,7 @@ class UsageLedger:
         self.spool.close()
 
     def metric_lines(self) -> Iterator[str]:
-        """Yield what was used since the start, and the state of the spool, in the Prometheus text format."""
+        """Yield the usage since the start, and the state of the spool, in the Prometheus text format."""
         spool = self.spool
         yield from self._metrics.lines(spool.pending)
         yield from head("tieline_usage_spool_bytes", "gauge", "Usage that is not in the database yet.")

@@ -21,11 +21,11 @@ class UsageMetrics:
         self._series: Series = {}
 
     def add(self, sums: UsageSums) -> None:
-        """Count usage."""
+        """Add sums to the metrics."""
         _add(self._series, sums)
 
     def lines(self, pending: Iterable[UsageSums]) -> Iterator[str]:
-        """Yield the metrics, including `pending` sums, which are added later."""
+        """Yield the metrics, including `pending` sums, which have not been added yet."""
         all_series = {place: list(row) for place, row in self._series.items()}
         for sums in pending:
             _add(all_series, sums)

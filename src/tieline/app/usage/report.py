@@ -24,7 +24,7 @@ COUNTS = (
     "estimated",
 )
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""A text that begins like this is a formula to a spreadsheet."""
+"""Spreadsheets treat a text that begins with one of these as a formula."""
 
 
 def groups_of(names: Sequence[str]) -> tuple[Group, ...]:
@@ -48,7 +48,7 @@ def day_in(text: str, name: str) -> str:
 
 
 def row_json(by: Sequence[Group], row: UsageRow) -> dict[str, Any]:
-    """Return sums as JSON values. `cost` is in dollars, and None if it is not known for any request."""
+    """Return sums as JSON values. `cost` is in dollars; it is None if no request has a known cost."""
     cost = row.known_cost
     named: dict[str, Any] = dict(zip(by, row.groups, strict=True))
     return {**named, **{name: getattr(row, name) for name in COUNTS}, "cost": None if cost is None else cost / NANO}

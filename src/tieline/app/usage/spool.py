@@ -1,9 +1,9 @@
 """A spool for usage entries: files that keep entries from the end of a request until they are in the database.
 
 Entries are collected in segments. The sums of a segment are in memory, and its entries in a file. The file is read only
-if the process is killed. Each process has two files, which only it may write: one for the current segment, and one for
-the segment that is being inserted into the database, which is emptied only after that. Both are locked as long as the
-process lives, so that other processes can recognise, and import, the files of dead ones.
+after a crash, by another process. Each process has two files, which only it may write: one for the current segment, and
+one for the segment that is being inserted into the database, which is emptied only after that. Both are locked as long
+as the process lives, so that other processes can recognise, and import, the files of dead ones.
 
 The first line of a file is the head of its segment, with a random id. The database remembers these ids, so a segment is
 added only once. An entry is passed to the operating system before the response ends, so it survives a crash of the
@@ -128,7 +128,7 @@ class Segment:
     ) -> None:
         self.number = number
         self.file = file
-        """The file; None if it could not be created, or not yet."""
+        """The file; None if it has not been created yet, or could not be."""
         self.head = head
         """The head; None if there are no entries."""
         self.sums = sums or UsageSums()

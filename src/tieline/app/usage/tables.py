@@ -37,7 +37,7 @@ _GROUPS: Mapping[Group, str] = {
 
 
 class UsageRow(NamedTuple):
-    """Sums of usage. `cost` is what is known, in billionths; `unpriced` requests have an unknown cost."""
+    """Sums of usage. `cost` is the sum of known costs, in billionths; `unpriced` counts requests of unknown cost."""
 
     groups: tuple[str, ...]
     requests: int
@@ -54,7 +54,7 @@ class UsageRow(NamedTuple):
 
     @property
     def known_cost(self) -> int | None:
-        """The cost in billionths; None if the cost of no request is known."""
+        """The known cost in billionths; None if there are requests, but none with a known cost."""
         return None if self.requests and self.unpriced == self.requests else self.cost
 
 
@@ -67,8 +67,8 @@ class UsageTables:
     async def add(self, batch: str, sums: UsageSums, now: float) -> None:
         """Add a batch to the sums, in one transaction, unless it was added before.
 
-        The same id must always mean the same entries. So the method may be called again if it is not known whether the
-        transaction succeeded: the id is inserted in the same transaction, and it is unique.
+        If it is not known whether the transaction succeeded, this may be called again with the same id and the same
+        entries: the id is unique, and is inserted in the same transaction.
         """
         try:
             await self._database.run([(_ADD_BATCH, (batch, int(now))), *_statements(sums)])

@@ -1,8 +1,8 @@
 """What each key has used, and whether its limits allow another request.
 
-What counts against a budget is what the ledger knew at the last look, plus what this process has recorded since then,
-plus an estimate for requests in progress. Requests of other processes since the last look are missing. While the ledger
-cannot be reached, each process uses at most its share of what was left.
+The usage that counts against a budget has three parts: what the ledger contained when it was last read, what this
+process has recorded since then, and an estimate for requests in progress. Requests of other processes since then are
+missing. While the ledger cannot be reached, each process may use only its share of what was left.
 """
 
 import math
@@ -124,9 +124,9 @@ class Account:
         self.needs_estimate = limits.tokens_per_minute is not None or bool(self._budgets)
         """Whether a request must be estimated before it is admitted."""
         self._known: Mapping[str, Amount] | None = None
-        """What the ledger knew at the last look, by day, for the current month; None before the first look."""
+        """What the ledger contained when it was last read, by day, for the current month; None before that."""
         self._unsynced: dict[tuple[int, float], list[int]] = {}
-        """What this process has recorded since then, by segment of the spool and number of the day.
+        """What this process has recorded since then, by the segment of the spool and the number of the day.
 
         Each value is a list with the elements of an `Amount`.
         """
@@ -170,9 +170,9 @@ class Account:
         unsynced[2] += 1
 
     def synced(self, known: Mapping[str, Amount], through: int) -> None:
-        """Take over what the ledger knows, by day. It contains all segments up to `through`.
+        """Take over what the ledger contains, by day. This includes all segments up to `through`.
 
-        What is new in it and not from this process was done by others, and counts against the rates as well.
+        New usage that is not from this process was recorded by others, and counts against the rates as well.
         """
         own = _sum(used for (segment, _), used in self._unsynced.items() if segment <= through)
         if self._known is not None:
@@ -209,7 +209,7 @@ class Account:
             budget.left = earlier - (used - budget.limit) // self._accounts.share  # rounded up
         self._tokens_left = min((budget.left for budget in self._budgets if not budget.is_money), default=math.inf)
         self._cost_left = min((budget.left for budget in self._budgets if budget.is_money), default=math.inf)
-        # Before the first look, compute it each time: if the ledger cannot be reached by then, the request is refused.
+        # Before the ledger has been read, compute this for each request: it is refused once the ledger has failed.
         self._valid_until = 0.0 if self._known is None else (now // DAY + 1) * DAY
 
 

@@ -23,7 +23,7 @@ MAX_NEW = 50
 OTHER = "other"
 
 Place = tuple[str, int, str, str, str]
-"""What a row is for: the key, the number of the day since 1970, the backend, the model and the client."""
+"""Identifies a row: the key, the number of the day since 1970, the backend, the model and the client."""
 
 
 class UsageEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -59,7 +59,7 @@ class UsageSums:
     def __init__(self, entries: Iterable[UsageEntry] = ()) -> None:
         self._rows: dict[Place, list[int]] = {}
         self._new: list[UsageEntry] = []
-        """Entries that have not been added up yet. To add up many at once takes less time."""
+        """Entries that have not been added up yet. Adding up many at once takes less time."""
         for entry in entries:
             self.add(entry)
 
