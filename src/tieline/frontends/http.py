@@ -317,7 +317,7 @@ class Exchange(msgspec.Struct, eq=False):
 
     @property
     def header_fields(self) -> Sequence[tuple[bytes, bytes]]:
-        """All headers of the request, with lower-case names, including those that occur several times."""
+        """All headers of the request, with lower-case names, including those that occur more than once."""
         return self._cycle.headers
 
     def receive(self) -> Awaitable[MutableMapping[str, Any]]:

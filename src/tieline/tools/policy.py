@@ -4,9 +4,10 @@ A rule consists of a tool, a path, a command and a decision. The first matching 
 before the defaults. If the deciding rule requires a person's permission, a grant (a rule that a person created with
 "Always allow") can provide it. So a grant can never allow a call that a rule denies.
 
-Grants are narrow: they cover a path, or a command in one folder, either with exactly the same text or with any
-read-only arguments (see `read_only`). No grant covers changes to a protected file (see `protected`); a rule allows such
-changes only if it names the file or its folder.
+A grant covers calls of one tool: all of them, or those for a file, a folder or the whole workspace. A grant for
+commands covers one command in one folder, either with exactly the same text or with any read-only arguments (see
+`read_only`). No grant covers changes to a protected file (see `protected`); a rule allows such changes only if it names
+the file or its folder.
 
 Paths are judged after their links are resolved. Commands are judged conservatively: a rule that allows a prefix matches
 only if a shell would run exactly one program; a rule that denies or asks matches if its words occur anywhere. Such a

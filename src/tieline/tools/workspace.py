@@ -36,7 +36,10 @@ _PIECE = 1 << 20
 
 
 def _flags(*names: str) -> int:
-    """Combine flags for `os.open`, without those that the system lacks. Without O_NOFOLLOW there are no workspaces."""
+    """Combine flags for `os.open`, without those that the system lacks.
+
+    Leaving out O_NOFOLLOW is safe: without it, no `Workspace` can be created (see `CAN_CONFINE`).
+    """
     return sum(getattr(os, name, 0) for name in names)
 
 

@@ -135,9 +135,10 @@ class Stream:
         self._leaving = asyncio.get_running_loop().call_later(self._linger, self._leave)
 
     def snapshot(self, view: SessionView) -> Snapshot:
-        """Publish all events that `view` contains, and return the position of the stream after them.
+        """Publish all events that `view` contains, and return the position of the stream after them, with their HTML.
 
-        A page that shows the view and reads the stream from this position misses no event and receives none twice.
+        A page that shows the view and reads the stream from this position misses no event and receives none twice. In a
+        cluster, the position is known only later: use the one that `settled` returns.
         """
         if view.running is None:
             return Snapshot(self.seq, {})

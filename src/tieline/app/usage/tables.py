@@ -65,10 +65,10 @@ class UsageTables:
         self._database = database
 
     async def add(self, batch: str, sums: UsageSums, now: float) -> None:
-        """Add a batch to the sums, in one transaction, unless it was added before.
+        """Add the sums of a batch to those in the database, unless this was done before. `batch` is its id.
 
-        If it is not known whether the transaction succeeded, this may be called again with the same id and the same
-        entries: the id is unique, and is inserted in the same transaction.
+        If it is not known whether this succeeded, it may be called again with the same sums: the id is unique, and is
+        inserted in the same transaction.
         """
         try:
             await self._database.run([(_ADD_BATCH, (batch, int(now))), *_statements(sums)])

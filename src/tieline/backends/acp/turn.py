@@ -289,7 +289,7 @@ class AgentTurn:
     # ── questions in the conversation ──
 
     def _put_question(self) -> None:
-        """If a question waits and the leg has no calls to deliver, end the leg with the question as text."""
+        """If a question is pending and the leg has no calls to deliver, end the leg with the question as text."""
         if self._interview and self._advance(TurnEvent.QUESTION_PUT):
             self.queue.text(self._interview.text(), message="question")
             self._end_leg(Finished(reason=StopReason.END_TURN))

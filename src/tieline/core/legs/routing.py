@@ -159,7 +159,10 @@ class Router:
         return None
 
     def _expand(self, name: str) -> str:
-        """Return the full name for a name that is not one. Return an empty string if there is no default either."""
+        """Return the full name for any other name: that of an alias or listed model, or else the default.
+
+        Return an empty string if there is no match and the default does not apply.
+        """
         target = self._target(name)
         if not target and self._default is not None and name and ("/" not in name or "*" in self._default):
             return self._default.replace("*", name)

@@ -43,7 +43,7 @@ class CompactingLeg:
 
     @property
     def dropped(self) -> Sequence[str]:
-        """Names of the content that could not be translated in the current leg."""
+        """The names of all items that could not be translated in the current leg."""
         return () if self._leg is None else self._leg.dropped
 
     def __aiter__(self) -> Self:

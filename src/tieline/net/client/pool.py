@@ -4,8 +4,8 @@ A connection is busy from the call to `exchange` until its response is complete,
 the pool as idle, or it is aborted. Its slot in the pool is freed when the transport reports that the connection is
 lost.
 
-Each connection has one timer, which is never postponed: a wait only stores its deadline, and a timer that fires before
-the deadline is set again. So a busy connection sets a timer only now and then, not for every read.
+Each connection has one timer, which is never postponed: a wait only stores its deadline, and if the timer fires too
+early, it is set again. So a busy connection sets a timer only now and then, not for every read.
 """
 
 import asyncio

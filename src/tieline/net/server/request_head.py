@@ -54,7 +54,7 @@ def _parse_url(url: bytes, headers: Fields) -> tuple[bytes, bytes]:
 def check_head(version: str, headers: Fields) -> Mapping[bytes, bytes]:
     """Return the headers by name. Raise RefusedRequest for a head that is ambiguous or asks for something unsupported.
 
-    Of a header that occurs several times, only the last value is returned.
+    If a header occurs more than once, only its last value is returned.
     """
     named = dict(headers)
     repeated = () if len(named) == len(headers) else _repeated(headers)
@@ -76,7 +76,7 @@ def check_head(version: str, headers: Fields) -> Mapping[bytes, bytes]:
 
 
 def _repeated(headers: Fields) -> Collection[bytes]:
-    """Return the names of the headers that occur several times."""
+    """Return the names of the headers that occur more than once."""
     counts = Counter(name for name, _ in headers)
     return [name for name, count in counts.items() if count > 1]
 
