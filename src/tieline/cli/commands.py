@@ -277,7 +277,7 @@ def _say_where(sim: "CursorSim") -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    """Check the configuration and, unless the user names a file, whether its upstreams answer."""
+    """Check the configuration and whether its upstreams answer. If `options.file` is set, check only that file."""
     source = read_config_file(options.file) if options.file is not None else _source(options)
     config = load_config(source, _environment())
     app = build(config, _environment())

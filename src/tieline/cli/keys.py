@@ -1,7 +1,7 @@
 """The command `tieline keys`: creates, lists, revokes and rotates the keys in the database.
 
-It uses the database directly, so it works whether or not the gateway runs. A change takes effect in a running gateway
-within a second.
+It uses the database directly, so it works whether or not the gateway is running. A change takes effect in a running
+gateway within a second.
 """
 
 import argparse

@@ -69,7 +69,7 @@ class Keys:
         self._by_digest = {key.fingerprint: key for key in self._named.values() if key.value}
         self._by_digest.update((digest_of(key), OWN_KEY) for key in own)
         self._digests: BoundedCache[str, str] = BoundedCache(MAX_DIGESTS)
-        """The digests of keys that were found, because hashing takes ten times as long as this look-up."""
+        """The digests of keys that were found, because hashing takes ten times as long as this lookup."""
         for key in self._named.values():
             accounts.set_limits(key.name, key.limits)
 

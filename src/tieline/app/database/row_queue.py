@@ -103,7 +103,7 @@ class RowQueue:
                     self._size -= waiting.size
 
     async def _write(self, batch: list[_Waiting]) -> None:
-        """Write a batch. If the database rejects it, write its rows one by one, without those that it rejects."""
+        """Write a batch. If the database rejects it, write the rows one by one and skip those that are rejected."""
         try:
             await self._database.execute_many(self._statement, [waiting.row for waiting in batch])
         except DatabaseUnavailable:

@@ -43,5 +43,5 @@ class RunServices:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def recovery(self, transport: Transport) -> Recovery:
-        """Return the object that decides on retries in a new leg. The leg begins with `transport`."""
+        """Return an object that decides on the retries within one leg. `transport` is the one that the leg uses."""
         return Recovery(transport, is_fixed=self.is_fixed, clock=self.clock)

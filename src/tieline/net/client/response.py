@@ -213,7 +213,7 @@ class HttpResponse:
         return b"content-length" in self._first or b"transfer-encoding" in self._first
 
     def begin(self, status: int, fields: Fields, first: Mapping[bytes, bytes]) -> None:
-        """Store the response head. `first` maps the name of each field to its first value, for look-ups."""
+        """Store the response head. `first` maps the name of each field to its first value, for lookups."""
         self.status = status
         self._fields = fields
         self._first = first

@@ -2,8 +2,8 @@
 
 An agent announces a call, patches it, and may request permission for it. Agents differ in where they put the
 information about a call: some request permission for a call that they never announced, others put only the id of the
-call into the permission request. Therefore all information about a call is merged in one table, and every fact
-contains the complete call.
+call into the permission request. Therefore all information about a call is merged in one table, and each
+`CallUpdate` and `PermissionRequested` contains the complete call.
 """
 
 from msgspec import Raw
