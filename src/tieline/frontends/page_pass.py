@@ -24,7 +24,7 @@ FindKey = Callable[[str], NamedKey | None]
 
 
 class Passes:
-    """Issues and checks passes. `keys` are the gateway's own keys, `clock` returns the Unix time."""
+    """Issues and checks passes. `keys` are the gateway's own keys; `clock` returns Unix time."""
 
     def __init__(self, keys: Iterable[str], clock: Callable[[], float] = time.time) -> None:
         self._keys = tuple(keys)

@@ -1,6 +1,6 @@
 """Values for the conversations on the web page: messages, activities and session summaries.
 
-Unlike other values, these are encoded to JSON with all fields, including defaults, because the page expects every
+Unlike most values, these are encoded to JSON with all fields, including defaults, because the page expects every
 field.
 """
 

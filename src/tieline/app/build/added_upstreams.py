@@ -152,7 +152,9 @@ class UpstreamStore:
         except GatewayError:
             if not any(changes.values()):
                 raise
-            log.warning("replacing the stored keys of upstreams, which cannot be read; enter the other keys again")
+            log.warning(
+                "stored keys of upstreams cannot be read and are replaced; enter the keys of other upstreams again"
+            )
             before = {}
         after = {name: key for name, key in {**before, **changes}.items() if key is not None}
         if after == before:

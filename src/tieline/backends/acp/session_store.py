@@ -2,9 +2,9 @@
 
 There is one document for each session that the agent can reopen. It contains the agent's name, the agent's id for the
 session, the workplace, the name of the client's key, the time of last use, and digests of the system messages and the
-history. All documents are read once, before the first request. Documents for folders that are not configured are
-ignored, because they may belong to other gateways: only old ones are removed. Other documents are removed if they are
-old or surplus.
+history. All documents are read once, before the first request. Documents for workplaces that are not configured are
+ignored, because they may belong to other gateways, and removed only when they are old. Other documents are removed if
+they are old or surplus.
 """
 
 import asyncio

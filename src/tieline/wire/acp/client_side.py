@@ -184,7 +184,7 @@ class ClientSide(AgentRequestAnswers):
     def prompt(self, session: str, blocks: Sequence[schema.ContentBlock]) -> int:
         """Send a prompt, which begins a turn. Return the request id.
 
-        The answer is a `TurnEnded` fact. Not every agent allows two turns at once.
+        The answer is a `TurnEnded` fact. Not every agent allows two turns at once in the same session.
         """
         request = self._request("session/prompt", schema.PromptParams(session_id=session, prompt=list(blocks)), session)
         self._sessions.open(session).turn = request

@@ -134,7 +134,7 @@ class UserChunkShape(AcpShape, tag="user_message_chunk", tag_field="sessionUpdat
 
 
 class CallStartedShape(CallFields, tag="tool_call", tag_field="sessionUpdate"):
-    """The announcement of a tool call. Unlike a patch, it must have a `title`."""
+    """The announcement of a tool call. The protocol requires a `title`, but this is not checked."""
 
 
 class CallPatchedShape(CallFields, tag="tool_call_update", tag_field="sessionUpdate"):
