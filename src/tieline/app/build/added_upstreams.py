@@ -152,9 +152,9 @@ class UpstreamStore:
         except GatewayError:
             if not any(changes.values()):
                 raise
-            log.warning(
-                "stored keys of upstreams cannot be read and are replaced; enter the keys of other upstreams again"
-            )
+            names = ", ".join(name for name, key in changes.items() if key is not None)
+            message = "the stored upstream keys cannot be read; only that of %s is kept, enter the others again"
+            log.warning(message, names)
             before = {}
         after = {name: key for name, key in {**before, **changes}.items() if key is not None}
         if after == before:

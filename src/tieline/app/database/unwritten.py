@@ -32,8 +32,8 @@ class UnwrittenChanges:
     def put(self, change: DocumentChange, data: bytes | None) -> bool:
         """Add a change, which replaces earlier ones to the same document.
 
-        Return False if there is no room for it. The earlier changes are kept then: they are still newer than what is
-        stored, and the documents become as if this change had never been made.
+        Return False if there is no room for it. In that case, the earlier changes are kept: they are still newer than
+        what is stored, and the documents end up as if this change had never been made.
         """
         replaced = [change] if change.key is not None else [one for one in self._changes if one.shelf == change.shelf]
         freed = sum(_size(self._changes[one]) for one in replaced if one in self._changes)

@@ -94,7 +94,7 @@ class SpoolFile:
             yield rest
 
     def keep_copy(self) -> None:
-        """Keep a copy of entries that the database rejects, for a person to look at."""
+        """Copy all lines to a `.rejected` file, for a person to look at, because they cannot be inserted."""
         copy = self.path.with_suffix(".rejected")
         try:
             with os.fdopen(open_private(copy, os.O_WRONLY | os.O_APPEND), "ab") as file:

@@ -37,7 +37,7 @@ ENDINGS = {
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in words, or an empty string if it is too short to matter."""
+    """Return a duration as text, such as `1 min 5 s`, or an empty string if it is too short to matter."""
     if seconds < INSTANT:
         return ""
     if seconds < 10:

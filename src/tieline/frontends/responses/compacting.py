@@ -29,7 +29,7 @@ class CompactingLeg:
     """Two legs that look like one to the client: one summarises the conversation, the other answers from the summary.
 
     The client receives the summary as an item before the answer. If the first leg yields no summary, the second leg
-    answers the whole conversation.
+    answers from the whole conversation.
     """
 
     def __init__(self, gateway: Gateway, request: Request, client: LegClient, item_id: str) -> None:

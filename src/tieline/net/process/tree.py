@@ -81,9 +81,9 @@ class ProcessTree:
                 os.killpg(facts["group"], signal.SIGKILL)
 
     def conclude(self) -> int | None:
-        """Return the exit status of the program, after all descendants have ended.
+        """Return the exit status of the program. Call this only after all descendants have ended.
 
-        If a signal ended the program, the status is the negative number of the signal. Return None if the status is
+        If a signal ended the program, the status is the negated signal number. Return None if the status is
         unknown.
         """
         self.popen.poll()

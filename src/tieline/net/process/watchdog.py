@@ -76,9 +76,9 @@ class ProcessGroup:
         self.terminate()
 
     def conclude(self) -> int | None:
-        """Return the exit status of the program, after its group has ended.
+        """Dismiss the watchdog, and return the exit status of the program. Call this only after its group has ended.
 
-        If a signal ended the program, the status is the negative number of the signal. Return None if the status is
+        If a signal ended the program, the status is the negated signal number. Return None if the status is
         unknown.
         """
         returncode = self.popen.poll()

@@ -1,6 +1,6 @@
 """Parses request targets, and refuses request heads that are ambiguous or unsupported.
 
-llhttp is strict by default: it refuses bare line ends, folded headers, duplicate or malformed lengths, and a length
+llhttp is strict by default: it refuses bare line endings, folded headers, duplicate or malformed lengths, and a length
 together with chunked encoding. This module also refuses heads that llhttp accepts but that two HTTP implementations
 could interpret differently (request smuggling).
 """

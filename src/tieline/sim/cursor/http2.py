@@ -1,6 +1,6 @@
 """Serves HTTP/2 on one connection: concurrent requests, each answered while its body is still being received.
 
-Flow control windows grow only as data is read, so no stream can exhaust the memory. If a client does not read its
+Flow control windows grow only as data is read, so no stream can exhaust memory. If a client does not read its
 response, writing waits, up to a time limit.
 """
 

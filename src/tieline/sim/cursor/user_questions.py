@@ -1,6 +1,6 @@
 """Turns in which the demo model asks the user a question. The user requests such a turn with a message like these:
 
-    make a plan for a garden      a plan to review; a rejected plan is revised, up to three times
+    make a plan for a garden      a plan to review; a rejected plan is revised, up to two times
     ask me about the garden       questions with options
     switch to plan mode           a request to change the mode: agent, ask, plan or debug
 

@@ -48,7 +48,7 @@ class SseReader:
     def whole(self, data: bytes) -> bytes:
         """Return the blocks that `data` completes as one byte string, each followed by a blank line.
 
-        All line ends in the result are LF.
+        All line endings in the result are LF.
         """
         if self.held or not self._begun or self._after_cr or _CR in data:
             data = self._prepared(data)
@@ -76,7 +76,7 @@ class SseReader:
         return self._read_lines(block)
 
     def _prepared(self, data: bytes) -> bytes:
-        """Return the held chunks joined with `data`, with LF line ends.
+        """Return the held chunks joined with `data`, with LF line endings.
 
         If `data` does not complete the held block, hold it as well and return nothing.
         """
@@ -120,7 +120,7 @@ class SseReader:
         return data.removeprefix(_BOM)
 
     def _line_feeds(self, data: bytes) -> bytes:
-        """Return the data with all line ends converted to LF."""
+        """Return the data with all line endings converted to LF."""
         if not data:
             return data
         if self._after_cr and data.startswith(b"\n"):

@@ -64,8 +64,8 @@ def build_request(request: Request, dialect: Dialect = DEFAULT, cache: Conversat
 def _unknown_messages(request: Request) -> Sequence[Message]:
     """Return the messages that the request's checkpoint does not cover.
 
-    Without a checkpoint, or if there is no new message after it, these are all messages. The instructions are always
-    among them, because they apply only to the request that contains them.
+    Return all messages if there is no checkpoint, or no new message after it. The instructions are always included,
+    because they apply only to the request that contains them.
     """
     messages = request.messages
     if request.checkpoint is None:
