@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.acp_support import SOON, Talk, leg, scripted, serving, tool, until, user
+from tests.backends.acp_support import SOON, Talk, group_is_gone, leg, scripted, serving, tool, until, user
 from tieline.backends.acp.backend import AcpBackend
 from tieline.model.content import Text, ToolResult
 from tieline.model.errors import GatewayError
@@ -85,3 +85,31 @@ async def test_the_process_of_a_conversation_that_is_forgotten_ends() -> None:
         pid = int((await Talk(backend, tools=(COUNT,)).ask("pid")).text)
         await Talk(backend, tools=(COUNT,)).ask("say hello")
         await until(lambda: pid not in running(backend))
+
+
+async def test_a_process_that_is_still_starting_ends_with_its_workspace(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    silent = scripted(command=("sh", "-c", f"echo $$ > {file}; exec sleep 60"))
+    async with serving(silent) as backend:
+        talk = Talk(backend)
+        talk.messages.append(user("hello"))
+        waiting = asyncio.create_task(leg(await talk.start()))
+        await until(lambda: file.exists() and file.read_text().endswith("\n"))
+        backend.leave_workspace("")
+        await asyncio.wait([waiting], timeout=SOON)
+        assert waiting.cancelled()
+        await until(lambda: group_is_gone(int(file.read_text())))
+
+
+async def test_a_retiring_process_ends_with_its_workspace() -> None:
+    async with serving(scripted("--can", "http"), tools=True) as backend:
+        pid = int((await Talk(backend).ask("pid")).text)
+        busy = Talk(backend)
+        busy.messages.append(user("wait"))
+        run = await busy.start()
+        await anext(aiter(run.leg()))
+        backend._opener.fleet.agents[0].retire()
+        assert int((await Talk(backend).ask("pid")).text) != pid, "a new process serves new conversations"
+        backend.leave_workspace("")
+        await until(lambda: group_is_gone(pid))
+        await run.aclose()

@@ -42,7 +42,7 @@ class Fleet:
         self._starting: dict[ProcessKey, asyncio.Task[Agent | GatewayError]] = {}
         self._launching = 0
         """Number of processes that are being started."""
-        self._all: dict[Agent, None] = {}
+        self._all: dict[Agent, ProcessKey] = {}
         """Every agent whose process may still exist, the most recently used last."""
         self._idle: dict[Agent, asyncio.TimerHandle] = {}
 
@@ -90,8 +90,11 @@ class Fleet:
             self._end_when_idle(agent)
 
     def leave_workspace(self, name: str) -> None:
-        """End all processes in a workspace, because it has been removed."""
-        for process_key, agent in list(self._current.items()):
+        """End all processes in a workspace, because it has been removed. Requests there must have been stopped."""
+        for process_key, starting in list(self._starting.items()):
+            if process_key.workplace.workspace == name:
+                starting.cancel()
+        for agent, process_key in list(self._all.items()):
             if process_key.workplace.workspace == name:
                 self._dismiss(agent, "was ended because the workspace was removed")
 
@@ -140,7 +143,7 @@ class Fleet:
         finally:
             self._launching -= 1
         self._current[process_key] = agent
-        self._all[agent] = None
+        self._all[agent] = process_key
         self._end_when_idle(agent)
         return agent
 
@@ -158,8 +161,7 @@ class Fleet:
 
     def _end_when_idle(self, agent: Agent) -> None:
         """End the process after `idle_after` seconds, unless a turn uses it before then."""
-        self._all.pop(agent, None)
-        self._all[agent] = None
+        self._all[agent] = self._all.pop(agent)
         loop = asyncio.get_running_loop()
         self._idle[agent] = loop.call_later(self._settings.idle_after, self._dismiss, agent, IDLE)
 
