@@ -491,6 +491,8 @@ def test_fields_about_stored_responses_are_not_passed_on() -> None:
         ({"input": [{"type": "shell_call", "call_id": "c"}]}, "input[0].action", "an object"),
         ({"tools": [READ, {"type": "function"}]}, "tools[1].name", "the name of a tool"),
         ({"tools": [{"type": "custom", "custom": {}}]}, "tools[0].custom.name", "the name of a tool"),
+        ({"tool_choice": {"type": "custom", "custom": {}}}, "tool_choice.custom.name", "the name of a tool"),
+        ({"tool_choice": {"type": "function", "function": {}}}, "tool_choice.function.name", "the name of a tool"),
         (
             {"tools": [{"type": "namespace", "name": "n", "tools": [{**READ, "parameters": 1}]}]},
             "tools[0].tools[0].parameters",

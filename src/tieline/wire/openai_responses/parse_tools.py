@@ -183,9 +183,14 @@ def _object_choice(choice: ChoiceShape) -> tuple[Mode, tuple[str, ...]]:
 
 def _name(tool: AllowedTool, at: str) -> str:
     """Return the flat name of an allowed tool. For a tool that OpenAI defines, return its label, name or type."""
-    named = tool.function or tool.custom or tool
+    if tool.function is not None:
+        named, field = tool.function, "function.name"
+    elif tool.custom is not None:
+        named, field = tool.custom, "custom.name"
+    else:
+        named, field = tool, "name"
     if tool.type not in (None, "function", "custom"):
         return tool.server_label or tool.name or tool.type
     if not named.name:
-        raise bad(f"{at}.name", "the name of a tool")
+        raise bad(f"{at}.{field}", "the name of a tool")
     return flat_name(named.namespace, named.name)
