@@ -32,6 +32,7 @@ MAX_REFS = 12
 MAX_ALTERNATIVES = 64
 """Maximum number of different schemas for one property in a union; with more, the property accepts any value."""
 MAX_NOTES = 12
+"""Maximum number of notes about one schema. The last one counts those that are left out."""
 
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 _NUMBERS = (*_COUNTS, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -109,7 +110,10 @@ class _SchemaConversion:
         self.document = decode_any(self.source)
         root = self.object_at_top(root)
         self.walk(root)
-        return encode(root) if self.changed else self.source, tuple(self.notes)[:MAX_NOTES]
+        notes = tuple(self.notes)
+        if len(notes) > MAX_NOTES:
+            notes = (*notes[: MAX_NOTES - 1], f"{len(notes) - MAX_NOTES + 1} more changes were made")
+        return encode(root) if self.changed else self.source, notes
 
     def note(self, message: str) -> None:
         self.changed = True
