@@ -205,14 +205,12 @@ async def test_old_and_surplus_records_are_removed(postgres_url: str) -> None:
     await database.aclose()
 
 
-async def test_old_records_of_the_audit_log_are_removed_even_without_the_page(postgres_url: str) -> None:
-    database = PostgresDatabase(postgres_url)
-    rows = [("old", 0.0, "here", "{}"), ("new", 1e12, "here", "{}")]
-    await database.execute_many("INSERT INTO audit (id, at, replica, record) VALUES (?, ?, ?, ?)", rows)
-    app = build(Config(store=StoreSettings(url=postgres_url), web=WebSettings(enabled=False)), {})
+async def wait_until_pruned(database: PostgresDatabase, config: Config, table: str) -> None:
+    """Run a gateway until the row `old` has been removed from a table, and only `new` is left."""
+    app = build(config, {})
 
     async def is_removed() -> bool:
-        return await database.fetch("SELECT id FROM audit") == [("new",)]
+        return await database.fetch(f"SELECT id FROM {table}") == [("new",)]  # noqa: S608 - only constants
 
     try:
         await app.start()
@@ -220,6 +218,14 @@ async def test_old_records_of_the_audit_log_are_removed_even_without_the_page(po
     finally:
         await app.aclose()
         await database.aclose()
+
+
+async def test_old_records_of_the_audit_log_are_removed_even_without_the_page(postgres_url: str) -> None:
+    database = PostgresDatabase(postgres_url)
+    rows = [("old", 0.0, "here", "{}"), ("new", 1e12, "here", "{}")]
+    await database.execute_many("INSERT INTO audit (id, at, replica, record) VALUES (?, ?, ?, ?)", rows)
+    config = Config(store=StoreSettings(url=postgres_url), web=WebSettings(enabled=False))
+    await wait_until_pruned(database, config, "audit")
 
 
 async def test_a_table_that_cannot_be_pruned_is_logged_and_the_others_are_pruned(
@@ -229,17 +235,7 @@ async def test_a_table_that_cannot_be_pruned_is_logged_and_the_others_are_pruned
     rows = [(name, at, "", "", "", 1, b"{}", b"{}") for name, at in (("old", 0.0), ("new", 1e12))]
     await database.execute_many(ADD_LEG, rows)
     await database.execute("DROP TABLE audit")
-    app = build(Config(store=StoreSettings(url=postgres_url)), {})
-
-    async def is_removed() -> bool:
-        return await database.fetch("SELECT id FROM leg") == [("new",)]
-
-    try:
-        await app.start()
-        await soon(is_removed)
-    finally:
-        await app.aclose()
-        await database.aclose()
+    await wait_until_pruned(database, Config(store=StoreSettings(url=postgres_url)), "leg")
     (warning,) = [message for message in caplog.messages if "old records" in message]
     assert '"audit" does not exist' in warning
 
