@@ -1,7 +1,6 @@
 """Tests for requests that reach another replica than the one that holds their run."""
 
 import asyncio
-import socket
 import sys
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tests.cluster.support import (
     cluster,
     until,
 )
+from tests.ports import free_port
 from tests.postgres_server import PostgresServer
 from tieline.app.config import AcpSettings, AgentSettings, Config, KeySettings, ServerSettings
 from tieline.app.ids import tag_of
@@ -173,7 +173,7 @@ async def test_a_replica_that_refuses_connections_is_dead_at_once(postgres_url: 
         await talk.start(first.url)
         known = second.cluster.membership.find(first.tag)
         assert known is not None
-        known.origin = known.origin._replace(port=unused_port())
+        known.origin = known.origin._replace(port=free_port())
         assert await talk.finish(second.url) == "It is sunny."
         assert second.cluster.membership.find(first.tag) is None
 
@@ -304,10 +304,3 @@ async def test_agents_are_served_by_the_replica_that_has_the_workspace(postgres_
         assert response.status_code == 200, response.text
         assert response.json()["choices"][0]["message"]["content"] == "You said: Hello"
         assert sum(owner.app.gateway.metrics.requests.values()) == 1
-
-
-def unused_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port

@@ -11,6 +11,7 @@ from tests.cluster.page_support import ANN, BOB, OWNER_KEYS, TWO_OWNERS, Person,
 from tests.cluster.processes import KEY, TIMEOUTS, Cluster, ReplicaProcess, started
 from tests.cluster.support import PATIENCE, Replica, cluster, until
 from tests.core.scripted import END, Script, words
+from tests.ports import free_port
 from tests.postgres_server import PostgresServer
 from tieline.app.config import AcpSettings, AgentSettings, Config
 from tieline.model.events import Event, Started
@@ -165,6 +166,24 @@ async def test_a_replica_that_was_taken_for_dead_does_not_undo_what_others_have_
         assert first.app.page is not None
         await first.app.page.sessions.aclose()
         assert await person.shown(second, session) == ["Go", "Half", "More", "answer 1"]
+
+
+async def test_a_session_is_taken_over_at_once_if_its_replica_refuses_connections(
+    postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    async with paged_cluster(postgres_url, size=1, dead_seconds=60.0) as (stand, _):
+        (replica,) = stand.replicas
+        person = Person(stand)
+        session = await person.begin(replica)
+        gone = f"'gone', 'http://127.0.0.1:{free_port()}', 1, 0, 0"
+        for statement in (
+            f"INSERT INTO replica (tag, url, beat, draining, agents) VALUES ({gone})",  # noqa: S608 - only constants
+            f"INSERT INTO session_claim VALUES ('{session}', 'gone')",  # noqa: S608 - an id of the gateway
+        ):
+            postgres_server.query(postgres_url, statement)
+        await until(lambda: replica.cluster.membership.find("gone") is not None)
+        await person.say(replica, session, "Go")
+        assert await person.shown(replica, session) == ["Go", "answer 1"]
 
 
 async def test_a_session_with_an_agent_continues_on_the_replica_that_has_the_workspace(

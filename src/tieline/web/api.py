@@ -338,10 +338,11 @@ class PageApi:
         try:
             result = await serve(exchange, session)
         except SessionElsewhere as elsewhere:
-            if not await self._forward(exchange, elsewhere.replica):
-                raise
-        else:
-            await respond(exchange, result)
+            if await self._forward(exchange, elsewhere.replica):
+                return
+            # A replica that refuses the connection is dead, so this one can claim the session now.
+            result = await serve(exchange, session)
+        await respond(exchange, result)
 
     async def _forward(self, exchange: Exchange, replica: str) -> bool:
         """Forward a request to `replica`, unless that is empty. Return whether the request was forwarded."""
