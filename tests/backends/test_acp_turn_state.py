@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.backends.acp_support import SOON, Person, until
+from tests.backends.acp_support import NEVER, SOON, Person, until
 from tieline.backends.acp.fingerprint import fingerprint_of
 from tieline.backends.acp.sessions import AgentSession
 from tieline.backends.acp.settings import AcpBackendSettings, AcpRuntime
@@ -219,6 +219,24 @@ async def test_a_question_is_accepted_if_the_agent_reports_that_its_address_was_
     assert turn.awaits_answer
     fake.hear(VISITED)
     assert (turn.state, fake.sent[-1]) == (TurnState.BETWEEN_LEGS, ACCEPTED)
+
+
+async def test_a_question_in_the_inbox_is_accepted_if_the_agent_reports_that_its_address_was_visited(
+    fake: FakeTurn,
+) -> None:
+    person = Person(NEVER, is_present=True)
+    fake.turn.host = Host(person)
+    turn = await fake.begin()
+    turn.begin()
+    fake.hear(LOGIN)
+    async with asyncio.timeout(SOON):
+        await person.is_asked.wait()
+    fake.hear(VISITED)
+    assert fake.sent[-1] == ACCEPTED
+    await until(lambda: person.withdrawn == 1)
+    sent = len(fake.sent)
+    fake.hear(VISITED)
+    assert len(fake.sent) == sent, "the question was answered again"
 
 
 async def test_a_question_that_waits_for_another_one_is_not_asked_if_its_address_was_visited(fake: FakeTurn) -> None:

@@ -265,6 +265,7 @@ class AgentTurn:
             self._inbox.answer(question, read_result(result, question.form))
 
     def _question_done(self, fact: facts.QuestionCompleted) -> None:
+        self._inbox.complete(fact.elicitation)
         question = self._interview.find(fact.elicitation)
         if question is not None:
             self._drop_question(question.number)

@@ -56,6 +56,8 @@ class TurnInbox:
         self._note = note
         self._feedback = feedback
         self._pending = PendingItems(tasks)
+        self._links: dict[str, AgentQuestion] = {}
+        """The open questions that ask the user to visit a URL, by their elicitation ids."""
         self.refusal = ""
         """The most recent denial and its reason. It is shown if the agent then ends the turn without any text."""
 
@@ -78,6 +80,13 @@ class TurnInbox:
     def question(self, question: AgentQuestion, human: Human) -> None:
         """Submit a question."""
         self._begin(question.number, self._fill(question, human), "a question")
+
+    def complete(self, elicitation: str) -> None:
+        """Accept the question with this elicitation id, if it is open. The user has visited its URL."""
+        question = self._links.pop(elicitation, None)
+        if question is not None:
+            self.withdraw(question.number)
+            self.answer(question, QuestionAnswer())
 
     def allow(self, request: facts.PermissionRequested) -> None:
         """Allow a permission request without asking the user."""
@@ -163,7 +172,13 @@ class TurnInbox:
             self._feedback(review.feedback, is_sent)
 
     async def _fill(self, question: AgentQuestion, human: Human) -> None:
-        self.answer(question, await human.fill(question.form))
+        if question.elicitation:
+            self._links[question.elicitation] = question
+        try:
+            filled = await human.fill(question.form)
+        finally:
+            self._links.pop(question.elicitation, None)
+        self.answer(question, filled)
 
     def answer(self, question: AgentQuestion, filled: QuestionAnswer) -> None:
         """Send the answer to a question to the agent."""
