@@ -151,7 +151,8 @@ MISTAKES = {
         3,
         "`models.fast.max_output` is 2000: expected at most its `context`, 1000",
     ),
-    "an upstream named demo": ('[upstreams.demo]\nkind = "openai"\n', 1, "demo"),
+    "an upstream named demo": ('[upstreams.demo]\nkind = "openai"\n', 1, "`demo` is reserved"),
+    "an upstream named tools": ('[upstreams.tools]\nkind = "openai"\n', 1, "`tools` is reserved"),
 }
 
 

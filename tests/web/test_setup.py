@@ -271,7 +271,7 @@ async def test_the_set_up_can_be_switched_off(tmp_path: Path) -> None:
         ({"provider": "nobody"}, "provider", "must be one of anthropic, openai"),
         ({"name": ""}, "name", "is empty"),
         ({"name": "My Server"}, "name", "lower-case"),
-        ({"name": "demo"}, "name", "built-in"),
+        ({"name": "demo"}, "name", "`demo` is reserved"),
         ({"name": "x" * 41}, "name", "at most 40"),
         ({"base_url": ""}, "base_url", "is empty"),
         ({"base_url": "ftp://host/v1"}, "base_url", "http"),

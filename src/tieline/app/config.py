@@ -20,8 +20,10 @@ from tieline.model.workspaces import Autonomy
 
 FILE_NAME = "tieline.toml"
 DEFAULT_PORT = 18741
-RESERVED = frozenset({"demo", "cursor", "acp"})
-"""Names of built-in backends. A configured upstream must have another name."""
+BUILT_IN = frozenset({"demo", "cursor", "acp"})
+"""Names of built-in backends."""
+RESERVED = BUILT_IN | {"tools"}
+"""Names that no upstream may have. `tools` stands for the gateway's own tools in lists of backends."""
 DEFAULT_URLS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
 KEY_NAMES = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 

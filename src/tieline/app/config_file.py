@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import msgspec
 
 from tieline.app.config import (
+    BUILT_IN,
     DEFAULT_URLS,
     KEY_NAMES,
     RESERVED,
@@ -215,7 +216,7 @@ def upstream_mistakes(name: str, upstream: UpstreamSettings) -> list[tuple[str, 
     wrong: list[tuple[str, str]] = []
     place = f"upstreams.{name}"
     if name in RESERVED:
-        wrong.append((place, f"`{name}` is a built-in backend: choose another name for this upstream"))
+        wrong.append((place, f"`{name}` is reserved: choose another name for this upstream"))
     elif not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
         wrong.append((place, f"`{name}` cannot name an upstream: use lower-case letters, digits, `.`, `_`, `-`"))
     try:
@@ -231,7 +232,7 @@ def upstream_mistakes(name: str, upstream: UpstreamSettings) -> list[tuple[str, 
 
 def _target_mistakes(config: Config) -> list[tuple[str, str]]:
     wrong: list[tuple[str, str]] = []
-    names = {*config.upstreams, *KEY_NAMES, *RESERVED}
+    names = {*config.upstreams, *KEY_NAMES, *BUILT_IN}
     targets = [(f"aliases.{alias}", target) for alias, target in config.aliases.items()]
     if config.default_model is not None:
         targets.append(("default_model", config.default_model))
