@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -135,6 +136,19 @@ async def test_a_key_that_was_created_elsewhere_works_at_once(tmp_path: Path) ->
         async with asyncio.timeout(10):
             while (await second.chat(alice)).status_code != 401:
                 pass
+
+
+async def test_a_key_is_valid_for_every_model_path_with_and_without_its_version(tmp_path: Path) -> None:
+    async with stand(tmp_path) as here:
+        alice = await here.key("alice")
+        missing = (await here.http.get("/v1/nothing")).json()["error"]["message"]
+        paths = re.findall(r"(GET|POST) /v1(/[a-z_/]+)", missing)
+        assert ("POST", "/responses") in paths
+        assert ("GET", "/models") in paths
+        for method, path in paths:
+            for base in ("", "/v1"):
+                response = await here.http.request(method, base + path, headers=alice, json={})
+                assert response.status_code != 401, (base, path, response.text)
 
 
 # ── Limits ───────────────────────────────────────────────────────────────────────────────────────

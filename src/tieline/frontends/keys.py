@@ -8,7 +8,22 @@ from tieline.core.legs.access import ModelAccess
 from tieline.core.usage.limits import NO_LIMITS, KeyLimits
 from tieline.model.errors import GatewayError
 
-MODEL_PATHS = ("/v1/", "/chat/", "/cursor/", "/openai/deployments/")
+MODEL_PATHS = (
+    "/v1/",
+    "/cursor/",
+    "/openai/deployments/",
+    # The paths below `/v1/` also work without it.
+    "/audio/",
+    "/chat/",
+    "/completions",
+    "/conversations",
+    "/embeddings",
+    "/images/",
+    "/messages",
+    "/models",
+    "/moderations",
+    "/responses",
+)
 """Path prefixes of the model APIs. Without further permissions, named keys are valid only for these paths."""
 PAGE_PATHS = ("/api/",)
 """Path prefixes of the web page's API."""
