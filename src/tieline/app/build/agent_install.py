@@ -122,7 +122,7 @@ class PageInstaller:
 
 
 def install_environment(config: Config, env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that an installation receives: all except those that hold keys."""
+    """Return the variables that an installation receives: all except those with the gateway's keys."""
     upstreams = {settings.key_env for settings in config.upstreams.values()}
     hidden = {*key_variables(config), *KEY_NAMES.values(), *upstreams, config.cursor.key_env}
     return {name: value for name, value in env.items() if name not in hidden}

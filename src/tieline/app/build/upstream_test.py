@@ -1,6 +1,6 @@
 """Tests an upstream for the web page: whether it answers, accepts the key, lists models, and completes a tool call.
 
-The tool call is a real request to one model, which may cost a fraction of a cent.
+The tool call takes at least two real requests to one model, which may cost a fraction of a cent.
 """
 
 import asyncio

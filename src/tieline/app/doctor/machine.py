@@ -112,7 +112,7 @@ def _processes() -> Finding:
 
 def _other_users() -> Finding:
     if socket_owner.owner_lookup() is not None:
-        return ok("a gateway without a key serves only you and root")
+        return ok("a gateway without a key serves only you (and root, on Linux)")
     text = "this system does not reveal who opened a connection, so a gateway without a key refuses all requests"
     return warning(text, "Set TIELINE_KEY.")
 
