@@ -65,6 +65,7 @@ class Setting:
 
     def __init__(self, fakes: list[Fake], balancer: Balancer, client: HttpClient) -> None:
         self.fakes = fakes
+        self.port = balancer.port
         self._balancer = balancer
         self._client = client
 
@@ -122,6 +123,14 @@ async def test_headers_between_replicas_are_removed_and_all_others_are_kept(
         _, headers = await found.send((*mine, ("x-claude-code-session-id", "c")))
         assert not {"x-tieline-cluster", "x-tieline-host"} & headers.keys()
         assert (headers["session_id"], headers["x-claude-code-session-id"]) == ("s", "c")
+
+
+@BALANCERS
+async def test_a_replica_sees_the_host_and_port_that_the_client_used(tmp_path: Path, balancer: type[Balancer]) -> None:
+    """It compares them with the origin of a browser's request, and refuses a web page if they differ."""
+    async with setting(tmp_path, balancer) as found:
+        _, headers = await found.send()
+        assert headers["host"] == f"127.0.0.1:{found.port}"
 
 
 @BALANCERS
