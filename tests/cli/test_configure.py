@@ -2,13 +2,14 @@
 
 import os
 import pty
+import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.cli_support import command, environment
 from tieline.cli.main import main
 
 Run = Callable[..., tuple[int, str, str]]
@@ -68,12 +69,11 @@ def test_without_an_answer_nothing_is_changed(run: Run, settings: Path) -> None:
 
 
 def test_the_user_is_asked_on_a_terminal(run: Run, settings: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tieline", "configure", "codex", "-m", "demo/scripted"]
-    command += ["--config", str(tmp_path / "tieline.toml")]
+    argv = command("configure", "codex", "-m", "demo/scripted", "--config", str(tmp_path / "tieline.toml"))
     for answer, status in ((b"\n", 1), (b"yes\n", 0)):
         terminal, end = pty.openpty()
         process = subprocess.Popen(  # noqa: S603 - our own command
-            command, env={"HOME": str(tmp_path / "home")}, stdin=end, stdout=subprocess.DEVNULL, stderr=end
+            argv, env=environment(tmp_path / "home"), stdin=end, stdout=subprocess.DEVNULL, stderr=end
         )
         os.close(end)
         shown = b""
@@ -83,6 +83,25 @@ def test_the_user_is_asked_on_a_terminal(run: Run, settings: Path, tmp_path: Pat
         assert process.wait(30) == status
         os.close(terminal)
         assert ("demo/scripted" in settings.read_text()) == (status == 0)
+
+
+def test_an_interrupted_question_is_not_a_success(settings: Path, tmp_path: Path) -> None:
+    terminal, end = pty.openpty()
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        command("configure", "codex", "--config", str(tmp_path / "tieline.toml")),
+        env=environment(tmp_path / "home"),
+        stdin=end,
+        stdout=subprocess.DEVNULL,
+        stderr=end,
+    )
+    os.close(end)
+    shown = b""
+    while not shown.endswith(b"[y/N] "):
+        shown += os.read(terminal, 1000)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 128 + signal.SIGINT
+    os.close(terminal)
+    assert settings.read_text() == "# mine\nmodel = 'gpt'\n"
 
 
 def test_undo_shows_what_it_would_discard(run: Run, settings: Path) -> None:

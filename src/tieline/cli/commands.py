@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,8 +70,6 @@ else:
     usage = LazyImport("tieline.cli.usage", "run")
 
 MAX_PORT = 65535
-INTERRUPTED = 130
-"""The exit status of a command that Ctrl-C ended, as in a shell."""
 LOG_LAYOUT = "%(asctime)s %(levelname)s %(message)s"
 SIMULATED = """\
 A simulator of Cursor's service is listening on {url}. The demo model answers.
@@ -163,15 +162,16 @@ def _chat(options: argparse.Namespace) -> int:
     source = _source(options)
     config = load_config(source, _environment())
     logs.configure("ERROR")
-    try:
-        return asyncio.run(chat(options, config, _environment(), None if source is None else source.path))
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    return asyncio.run(chat(options, config, _environment(), None if source is None else source.path))
 
 
 def _inbox(options: argparse.Namespace) -> int:
     config = _config(options)
-    asyncio.run(inbox(options, config, _environment(), _say, time.time))
+    try:
+        asyncio.run(inbox(options, config, _environment(), _say, time.time))
+    except KeyboardInterrupt:
+        if options.what != "watch":  # Ctrl-C is the usual way to stop watching
+            raise
     return 0
 
 
@@ -266,7 +266,8 @@ def _simulate(options: argparse.Namespace) -> int:
         raise ConfigError("TLS needs both --certificate and --key")
     tls = Tls(options.certificate, options.key) if options.key else None
     try:
-        asyncio.run(simulate(options.host, options.port, tls=tls, ready=_say_where, native=options.native))
+        with suppress(KeyboardInterrupt):
+            asyncio.run(simulate(options.host, options.port, tls=tls, ready=_say_where, native=options.native))
     except OSError as error:
         raise ConfigError(f"cannot listen on {options.host}:{options.port}: {error.strerror or error}") from error
     return 0

@@ -24,6 +24,8 @@ Parser = argparse.ArgumentParser
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 MAX_SECONDS = 1e6
+INTERRUPTED = 130
+"""The exit status of a command that Ctrl-C ended, as in a shell."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 DESCRIPTION = """\
 A local gateway between AI clients and models. Clients of the OpenAI and
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         return perform(options)
     except KeyboardInterrupt:
-        return 0
+        return INTERRUPTED
     except BrokenPipeError:
         # The program that reads the output has closed the pipe. Prevent another error when stdout is flushed at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
