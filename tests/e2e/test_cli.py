@@ -3,13 +3,14 @@
 import json
 import re
 import signal
+import subprocess
 from contextlib import closing
 from http.client import HTTPConnection, IncompleteRead
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.cli_support import WAIT, configured, ran, said, serving
+from tests.e2e.cli_support import WAIT, command, configured, environment, ran, said, serving
 
 SLOW = json.dumps(
     {
@@ -90,6 +91,49 @@ def test_a_port_that_is_none_is_told_in_one_line(port: str, tmp_path: Path) -> N
     done = ran(tmp_path, "serve", f"--port={port}")
     assert done.returncode == 2
     assert done.stderr == f"tieline: --port {port}: expected a number from 0 to 65535\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--port", "65536"), "--port 65536: expected a number from 0 to 65535"),
+        (
+            ("--certificate", "none", "--key", "none"),
+            "--certificate or --key cannot be used: No such file or directory",
+        ),
+    ],
+)
+def test_wrong_options_of_the_simulator_are_told_in_one_line(
+    arguments: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    done = ran(tmp_path, "simulate", "cursor", *arguments)
+    assert (done.returncode, done.stderr) == (2, f"tieline: {message}\n")
+
+
+def test_the_simulator_says_how_to_connect_and_is_stopped_with_ctrl_c(tmp_path: Path) -> None:
+    with subprocess.Popen(  # noqa: S603 - our own command
+        command("simulate", "cursor", "--port", "0"),
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            shown = ""
+            while "api_url" not in shown:
+                line = process.stdout.readline()
+                assert line, shown
+                shown += line
+            configured(tmp_path, shown[shown.index("  [cursor]") :])
+            assert "CURSOR_API_KEY to any text" in shown
+            assert "cursor/demo" in ran(tmp_path, "models", CURSOR_API_KEY="any").stdout
+            process.send_signal(signal.SIGINT)
+            assert said(process) == "\n"
+            assert process.returncode == 0
+        finally:
+            process.kill()
 
 
 def test_beyond_this_machine_a_key_is_needed(tmp_path: Path) -> None:

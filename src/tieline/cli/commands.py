@@ -74,10 +74,10 @@ LOG_LAYOUT = "%(asctime)s %(levelname)s %(message)s"
 SIMULATED = """\
 A simulator of Cursor's service is listening on {url}. The demo model answers.
 
-Connect a client of Cursor to it (any key will do), or this gateway:
+Connect a client of Cursor to it; any key will do. To connect Tieline itself, set
+CURSOR_API_KEY to any text, and add this to its configuration file:
 
   [cursor]
-  enabled = true
   api_url = "{url}"
 """
 
@@ -264,7 +264,11 @@ def _agents(options: argparse.Namespace) -> int:
 def _simulate(options: argparse.Namespace) -> int:
     if (options.certificate is None) != (options.key is None):
         raise ConfigError("TLS needs both --certificate and --key")
-    tls = Tls(options.certificate, options.key) if options.key else None
+    _check_port(options.port)
+    try:
+        tls = Tls(options.certificate, options.key).context() if options.key else None
+    except OSError as error:
+        raise ConfigError(f"--certificate or --key cannot be used: {error.strerror or error}") from error
     try:
         with suppress(KeyboardInterrupt):
             asyncio.run(simulate(options.host, options.port, tls=tls, ready=_say_where, native=options.native))
