@@ -65,6 +65,17 @@ async def test_a_conversation_of_the_page_is_continued_and_changes_there_are_sho
             assert await screen.leave() == 0
 
 
+async def test_a_continued_conversation_drops_a_mode_that_its_new_model_lacks(tmp_path: Path) -> None:
+    async with standing(tmp_path) as stand:
+        session = (await page(stand, "POST", "/api/sessions", {"model": DEMO, "mode": "plan"}))["id"]
+        for model, mode in ((DEMO, "plan"), ("demo/unlisted", None)):
+            async with chatting(stand, tmp_path, "--continue", "--model", model) as screen:
+                await screen.until("› ")
+                assert await screen.leave() == 0
+            summary = (await page(stand, "GET", f"/api/sessions/{session}"))["summary"]
+            assert (summary["model"], summary["mode"]) == (model, mode)
+
+
 # ── In a pipe ────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -24,7 +24,7 @@ from tieline.cli.chat import markdown
 from tieline.cli.chat.api import ChatApi, GatewayState, ToolsState
 from tieline.cli.chat.chat import Chat
 from tieline.cli.chat.link import follow
-from tieline.cli.chat.models import default_model, find_mode, find_model
+from tieline.cli.chat.models import default_model, find_mode, find_model, modes_of
 from tieline.cli.chat.print_mode import AnswerPrinter, Output
 from tieline.cli.chat.safe_text import one_line
 from tieline.cli.chat.terminal import Terminal, is_capable
@@ -114,14 +114,13 @@ async def _choose(api: ChatApi, state: GatewayState, options: Options, session: 
         model = (
             find_model(state, options.model) if options.model else current.model if current else default_model(state)
         )
-        mode = find_mode(state, model, options.mode) if options.mode else None
+        mode = find_mode(state, model, options.mode) if options.mode else current.mode if current else None
     except BadRequest as error:
         raise ConfigError(error.message) from error
-    changes: dict[str, str | None] = {"model": model} if options.model else {}
-    if options.mode:
-        changes["mode"] = mode
-    if session is not None and changes:
-        await api.change(session, **changes)
+    if options.model and mode not in modes_of(state.models, model):
+        mode = None  # a mode of the model that the conversation has had so far
+    if session is not None and (options.model or options.mode):
+        await api.change(session, model=model, mode=mode)
     return _Choice(session, model, mode)
 
 
