@@ -70,6 +70,7 @@ def test_a_rotated_key_keeps_its_rules_and_a_revoked_key_needs_confirmation(run:
     ("arguments", "message"),
     [
         (("--expires", "soon"), "--expires soon: expected a date such as 2027-01-31"),
+        (("--expires", "2020-01-31"), "--expires 2020-01-31: this day is over"),
         (("--tokens-per-day", "0"), "--tokens-per-day: expected `int` >= 1"),
         (("--cost-per-day", "-1"), "--cost-per-day: expected `float` >= 0"),
     ],
@@ -95,6 +96,8 @@ def test_a_key_needs_the_gateways_own_key_a_free_name_and_a_place(run: Run) -> N
 
 def test_usage_without_entries_and_with_a_wrong_day(run: Run) -> None:
     assert run("usage", "--since", "2026-01-31") == "No usage has been recorded since 2026-01-31."
+    period = ("--since", "2026-01-01", "--until", "2026-01-31")
+    assert run("usage", *period) == "No usage has been recorded from 2026-01-01 to 2026-01-31."
     assert json.loads(run("usage", "--json")) == []
     assert run("usage", "--csv", "--by", "day").startswith("day,requests,")
     with pytest.raises(GatewayError, match=r"`until`: expected a day such as 2026-01-31, got '31.1.'"):

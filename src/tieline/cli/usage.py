@@ -33,7 +33,7 @@ def run(options: argparse.Namespace, config: Config, env: Mapping[str, str], say
     elif options.json:
         say(msgspec.json.format(msgspec.json.encode([row_json(by, row) for row in rows]), indent=2).decode())
     elif not rows:
-        say(f"No usage has been recorded since {since}.")
+        say(f"No usage has been recorded {f'from {since} to {until}' if until else f'since {since}'}.")
     else:
         for line in _table(by, rows):
             say(line)
