@@ -288,6 +288,12 @@ def serving_in(checkout: Path) -> Iterator[str]:
         process.communicate(timeout=WAIT)
 
 
+def test_trust_shows_a_database_among_the_places_that_receive_conversations(checkout: Path) -> None:
+    (checkout / "tieline.toml").write_text('[store]\nurl = "postgresql://example.com/tieline"\n')
+    shown = run(checkout, "trust").stdout
+    assert 'Where conversations and keys are sent:\n    store.url = "postgresql://example.com/tieline"\n' in shown
+
+
 def test_trust_can_be_listed_and_taken_back(checkout: Path) -> None:
     file = checkout / "tieline.toml"
     file.write_text("demo = false\n")

@@ -33,6 +33,8 @@ GROUPS: Mapping[str, str] = {
     "aliases": "Where conversations and keys are sent",
     "upstreams": "Where conversations and keys are sent",
     "cursor": "Where conversations and keys are sent",
+    "store": "Where conversations and keys are sent",
+    "cluster": "Where conversations and keys are sent",
     "acp": "Programs that are started",
     "tools": "What models may do on this machine",
     "workspaces": "What models may do on this machine",
