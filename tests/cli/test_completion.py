@@ -130,6 +130,7 @@ def complete(home: Path, *argv: str) -> list[str]:
         ("tieline serve --log=w", ["warning"]),
         ("tieline service ", ["install", "status", "remove"]),
         ("tieline tunnel --models demo", ["demo/scripted"]),
+        ("tieline env c", ["claude", "cline", "codex", "continue", "copilot", "crush", "cursor"]),
         ("tieline serve --config my", ["my file.toml"]),
         ("tieline serve --config m", ["my file.toml", "mine"]),
         ("tieline serve --workspace m", ["mine"]),

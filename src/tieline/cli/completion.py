@@ -210,10 +210,11 @@ def _line(text: str | None) -> str:
 
 
 def _clients() -> list[str]:
-    """Return the names of the clients that Tieline can start."""
+    """Return the names of clients and editors."""
     from tieline.clients.catalogue import CLIENTS  # noqa: PLC0415 - see `configured_models`
+    from tieline.clients.snippets import EDITORS  # noqa: PLC0415 - see `configured_models`
 
-    return sorted(CLIENTS)
+    return sorted((*CLIENTS, *EDITORS))
 
 
 def configured_models(env: Mapping[str, str]) -> list[str]:
