@@ -34,8 +34,9 @@ account, coding agents (ACP) and a built-in demo model, with complete and valid
 tool calls."""
 
 EPILOG = """\
-Without a configuration, the gateway offers the demo model, and an upstream for
-each of ANTHROPIC_API_KEY and OPENAI_API_KEY that is set. The first of these
+Without a configuration, the gateway offers the demo model, an upstream for each
+of ANTHROPIC_API_KEY and OPENAI_API_KEY that is set, your Cursor account if you
+are logged in, and the coding agents that are installed. The first of these
 configuration files is used: --config FILE, ./tieline.toml if you trust it
 (see `tieline trust`), tieline/tieline.toml in your configuration directory
 (usually ~/.config)."""
@@ -96,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     command = _command(commands, "serve", "start the gateway")
     command.add_argument("--host", help="address to listen on (default 127.0.0.1; other addresses need a key)")
     command.add_argument("--port", type=int, help="port to listen on (default 18741; 0 picks a free port)")
-    command.add_argument("--demo", action="store_true", help="also offer cursor/demo, through a simulator of Cursor")
+    command.add_argument("--demo", action="store_true", help="offer cursor/demo, through a simulator instead of Cursor")
     command.add_argument(
         "--tools",
         action="store_true",
@@ -111,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
         "--exit-when-idle",
         type=_seconds,
         metavar="SECONDS",
-        help="stop when no client has been connected for this long, or at POST /api/stop",
+        help="stop after this long without a request, or at POST /api/stop",
     )
 
     add_chat_arguments(_command(commands, "chat", "chat with a model in the terminal, or print one answer"))
@@ -130,10 +131,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("action", nargs="?", choices=["list", "install"], default="list")
     command.add_argument("agent", nargs="?", metavar="ID", help="the agent to install")
 
-    command = _command(commands, "simulate", "simulate a service, with the demo model in place of its models")
+    command = _plain_command(commands, "simulate", "simulate a service, with the demo model in place of its models")
     command.add_argument("service", choices=["cursor"])
     command.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
-    command.add_argument("--port", type=int, default=18742, help="port to listen on (default 18742; 0 picks any)")
+    command.add_argument(
+        "--port", type=int, default=18742, help="port to listen on (default 18742; 0 picks a free port)"
+    )
     command.add_argument("--certificate", type=Path, metavar="FILE", help="use TLS with this certificate (PEM)")
     command.add_argument("--key", type=Path, metavar="FILE", help="private key of the certificate (PEM)")
     command.add_argument(
@@ -179,15 +182,10 @@ def _add_keys(commands: Commands) -> None:
     create.add_argument("--no-page", action="store_true", help="do not allow the web page")
     create.add_argument("--admin", action="store_true", help="allow everything that the gateway's own key may do")
     create.add_argument("--expires", metavar="WHEN", help="last day (2027-01-31), or a number of days (30d)")
-    for name, unit in (
-        ("requests-per-minute", "N"),
-        ("tokens-per-minute", "N"),
-        ("tokens-per-day", "N"),
-        ("tokens-per-month", "N"),
-        ("cost-per-day", "DOLLARS"),
-        ("cost-per-month", "DOLLARS"),
-    ):
-        create.add_argument(f"--{name}", type=float if unit == "DOLLARS" else int, metavar=unit, help="limit")
+    for name in ("requests-per-minute", "tokens-per-minute", "tokens-per-day", "tokens-per-month"):
+        create.add_argument(f"--{name}", type=int, metavar="N", help=f"maximum number of {name.replace('-', ' ')}")
+    for name in ("cost-per-day", "cost-per-month"):
+        create.add_argument(f"--{name}", type=float, metavar="DOLLARS", help=f"maximum {name.replace('-', ' ')}")
     _key_action(actions, "list", "list the keys")
     revoke = _key_action(actions, "revoke", "revoke a key immediately and permanently")
     revoke.add_argument("name", metavar="NAME")
@@ -231,7 +229,7 @@ def _add_service(commands: Commands) -> None:
 def _add_client_commands(commands: Commands) -> None:
     command = _command(commands, "run", "start a client on the gateway, or list the clients")
     command.usage = "tieline run [CLIENT] [-m NAME] [--dry-run] [--config FILE] [-- ARGUMENT ...]"
-    command.epilog = "Arguments behind -- are those of the client: tieline run claude -- -p 'read README.md'"
+    command.epilog = "Arguments after -- go to the client: tieline run claude -- -p 'read README.md'"
     command.add_argument("client", nargs="?", metavar="CLIENT", help="such as claude, codex or opencode")
     _add_model(command)
     command.add_argument("--dry-run", action="store_true", help="only print what would be set")
@@ -250,7 +248,9 @@ def _add_client_commands(commands: Commands) -> None:
 
 
 def _add_model(command: Parser) -> None:
-    command.add_argument("-m", "--model", metavar="NAME", help="model (default: that of the configuration)")
+    command.add_argument(
+        "-m", "--model", metavar="NAME", help="model (default: the one in the configuration, or the first suitable one)"
+    )
 
 
 def _add_tunnel(commands: Commands) -> None:

@@ -74,7 +74,7 @@ async def _connected(
         stack.push_async_callback(client.aclose)
         if options.url:
             if options.tools:
-                raise ConfigError("--tools cannot change the gateway at --url: start that one with `serve --tools`")
+                raise ConfigError("--tools cannot change the gateway at --url: start it with `tieline serve --tools`")
             key = next(iter(client_keys(config, env)), None)
             yield _api(client, LocalGateway(options.url, key, is_started=False))
             return

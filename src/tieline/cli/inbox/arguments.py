@@ -15,7 +15,7 @@ def add_arguments(parser: Parser) -> None:
     _add(commands, "watch", "show new requests as they arrive; on a terminal, you can answer them directly")
     for name, text in (
         ("allow", "allow an action once"),
-        ("always", "allow an action now and in future"),
+        ("always", "allow an action now and in the future"),
         ("approve", "approve a plan"),
     ):
         _add(commands, name, text).add_argument("id", metavar="ID")
@@ -31,7 +31,7 @@ def add_arguments(parser: Parser) -> None:
         else:
             # Without a default, argparse lists a "*" argument as required in its error messages.
             command.add_argument("words", nargs="*", default=[], metavar=word)
-    command = _add(commands, "answer", "answer a question")
+    command = _add(commands, "answer", "answer a question, or choose any option of an action or plan (option=ID)")
     command.add_argument("id", metavar="ID")
     command.add_argument("words", nargs="*", default=[], metavar="NAME=VALUE")
     _add(commands, "rules", "list the saved permissions")
