@@ -203,6 +203,12 @@ def test_how_long_it_waits_is_told_roughly(left: float, told: str) -> None:
     assert formatting.time_left(item(RUN, left=left), NOW) == told
 
 
+def test_a_saved_permission_is_listed_in_full() -> None:
+    text = f"Running {'x' * 100} (asks again: it is not bound to a folder)"
+    rules = SavedRules(workspace="/project", rules=(SavedRule(id="1a2b", text=text),))
+    assert f"  1a2b  {text}" in formatting.format_rules(rules).splitlines()
+
+
 def test_what_is_always_allowed_is_listed_with_how_to_take_it_back() -> None:
     rules = SavedRules(workspace="/project", rules=(SavedRule(id="1a2b", text="allow write_file in /a\x1b"),))
     assert formatting.format_rules(rules).splitlines() == [

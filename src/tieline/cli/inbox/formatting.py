@@ -84,7 +84,7 @@ def format_rules(rules: SavedRules) -> str:
     where = short_line(rules.workspace)
     if not rules.rules:
         return f"There are no saved permissions for {where}."
-    lines = [f"  {rule.id}  {short_line(rule.text)}" for rule in rules.rules]
+    lines = [f"  {rule.id}  {_escaped(rule.text)}" for rule in rules.rules]
     return "\n".join([f"Always allowed in {where}:", *lines, "", "To revoke one: tieline inbox revoke ID"])
 
 
