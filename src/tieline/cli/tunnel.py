@@ -134,7 +134,8 @@ def _opened(opened: OpenTunnel, key: NamedKey, shown_key: str) -> str:
     names = [f"  {one_line(name)}" for name in opened.models[:MAX_NAMES]]
     if len(opened.models) > MAX_NAMES:
         names.append(f"  … and {len(opened.models) - MAX_NAMES} more; `tieline models` lists all")
-    limits = f"It may send {key.limits.requests_per_minute} requests per minute and use {key.access or 'all models'}."
+    rate, access = key.limits.requests_per_minute, key.access or "all models"
+    limits = f"With it, clients may send {rate} requests per minute and use {access}."
     return OPENED.format(url=opened.url, key=shown_key, models="\n".join(names) or "  (none)", limits=limits)
 
 
@@ -178,7 +179,8 @@ class UsageLog:
         """Return a line with the numbers of requests and tokens that were counted."""
         failed = f" ({self._failed} failed)" if self._failed else ""
         refused = f", {self._refused} refused" if self._refused else ""
-        return f"{self._requests} requests{failed}{refused}, {self._tokens_in} tokens in, {self._tokens_out} out."
+        requests = "1 request" if self._requests == 1 else f"{self._requests} requests"
+        return f"{requests}{failed}{refused}, {self._tokens_in} tokens in, {self._tokens_out} out."
 
     def _leg_ended(self, record: LegRecord) -> None:
         self._requests += 1
