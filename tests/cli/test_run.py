@@ -329,6 +329,19 @@ def test_the_settings_for_a_shell(printed: Printed) -> None:
     assert done.stdout == "http://127.0.0.1:1 the-secret-key none\n"
 
 
+def test_the_shell_reads_the_key_from_a_file_with_any_name(printed: Printed, tmp_path: Path) -> None:
+    file = tmp_path / "it's" / "the key"
+    file.parent.mkdir()
+    file.write_text("the-secret-key\n")
+    config = tmp_path / "keyed.toml"
+    config.write_text(f'[server]\nport = 1\nkey_file = "{file}"\n')
+    _, shown, _ = printed("env", "claude", "-m", "demo/scripted", "--config", str(config))
+    done = subprocess.run(  # noqa: S603 - the output of our own command
+        ["/bin/sh", "-euc", f'{shown}\necho "$ANTHROPIC_AUTH_TOKEN"'], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "the-secret-key\n"
+
+
 def test_what_a_run_would_set(printed: Printed) -> None:
     _, shown, _ = printed("run", "claude", "-m", "demo/scripted", "--dry-run", "--", "-p", "a b")
     assert "export ANTHROPIC_AUTH_TOKEN=local\n" in shown
