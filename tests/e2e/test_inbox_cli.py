@@ -181,7 +181,7 @@ async def test_on_a_terminal_each_new_ask_is_shown_and_answered_right_there(tmp_
         assert stand.inbox.is_watched
         telling = stand.begin("openai", WRITE)
         await screen.until("? y allow")
-        for words in ("Create a.txt", "+new", "no time limit", "a always", "n deny"):
+        for words in ("Create a.txt", "+new", "waits up to 24 hours", "a always", "n deny"):
             assert words in screen.text
         while not telling.done() and "answered." not in screen.text:
             screen.type("y")

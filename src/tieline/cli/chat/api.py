@@ -148,7 +148,7 @@ class ChatApi:
         except GatewayError as error:
             if error.kind != "not_found":
                 raise
-            message = f"The gateway at {self.url} has no API for conversations: `web.enabled` is false."
+            message = f"{self.url} is not the address of a gateway, or `web.enabled` is false there."
             raise GatewayError("not_found", message) from error
         self._client.token = state.token
         return state

@@ -56,7 +56,7 @@ def headline(item: PendingItem) -> str:
 def time_left(item: PendingItem, now: float) -> str:
     """Return words that say how much time is left to answer an item."""
     if item.until is None:
-        return "no time limit while the inbox is watched"
+        return "waits up to 24 hours while the inbox is watched"
     seconds = max(0, round(item.until - now))
     return f"{seconds} s left" if seconds < 120 else f"{seconds // 60} min left"
 
