@@ -177,7 +177,7 @@ def _add_keys(commands: Commands) -> None:
         metavar="PATTERN",
         help="allow only models that match, such as 'anthropic/*' (repeatable; default: all)",
     )
-    create.add_argument("--tools", action="store_true", help="give requests the gateway's own tools")
+    create.add_argument("--tools", action="store_true", help="give requests without tools the gateway's own tools")
     create.add_argument("--agents", action="store_true", help="also allow coding agents (acp/…)")
     create.add_argument("--no-page", action="store_true", help="do not allow the web page")
     create.add_argument("--admin", action="store_true", help="allow everything that the gateway's own key may do")
@@ -269,7 +269,7 @@ def _add_tunnel(commands: Commands) -> None:
         help="allow only models that match, such as 'anthropic/*' (repeatable; default: all)",
     )
     command.add_argument("--agents", action="store_true", help="also allow coding agents (acp/…)")
-    command.add_argument("--tools", action="store_true", help="give requests the gateway's own tools")
+    command.add_argument("--tools", action="store_true", help="give requests without tools the gateway's own tools")
     command.add_argument("--key-env", metavar="NAME", help="variable with the key (default: a new random key)")
     command.add_argument("--port", type=int, default=0, help="local port of the tunnel (default: any free port)")
     command.add_argument("--json", action="store_true", help="print one JSON object per line, for other programs")
