@@ -70,7 +70,6 @@ def test_a_rotated_key_keeps_its_rules_and_a_revoked_key_needs_confirmation(run:
     ("arguments", "message"),
     [
         (("--expires", "soon"), "--expires soon: expected a date such as 2027-01-31"),
-        (("--expires", "2020-01-31"), "--expires 2020-01-31: this day is over"),
         (("--tokens-per-day", "0"), "--tokens-per-day: expected `int` >= 1"),
         (("--cost-per-day", "-1"), "--cost-per-day: expected `float` >= 0"),
     ],
@@ -80,6 +79,12 @@ def test_rules_that_are_not_valid_are_refused(arguments: tuple[str, ...], messag
     with pytest.raises(ConfigError) as caught:
         keys.run(options, Config(), ENV, lambda _: None)
     assert str(caught.value).startswith(message)
+
+
+def test_a_key_that_would_have_expired_is_not_created(run: Run) -> None:
+    with pytest.raises(GatewayError, match="`expires`: 2020-01-31 is over"):
+        run("keys", "create", "alice", "--expires", "2020-01-31")
+    assert "alice" in run("keys", "create", "alice", "--expires", "1d"), "the name is still free"
 
 
 def test_a_key_needs_the_gateways_own_key_a_free_name_and_a_place(run: Run) -> None:

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,17 @@ from websockets.asyncio.client import connect
 from tests.catalogue.serving import listening
 from tests.each import each
 from tieline.app.build.application import App, build
-from tieline.app.config import Config, KeySettings, PriceSettings, ToolSettings, UpstreamSettings
+from tieline.app.build.storage import Storage
+from tieline.app.config import (
+    Config,
+    KeyRules,
+    KeySettings,
+    PriceSettings,
+    StoreSettings,
+    ToolSettings,
+    UpstreamSettings,
+)
+from tieline.app.keys.table import KeyTable
 from tieline.model.inbox import Approval, ApprovalAnswer, Origin
 from tieline.sim.model import Answer, ModelServer
 
@@ -151,6 +162,14 @@ async def test_a_key_is_valid_for_every_model_path_with_and_without_its_version(
                 assert response.status_code != 401, (base, path, response.text)
 
 
+async def test_a_key_that_would_have_expired_is_not_created(tmp_path: Path) -> None:
+    async with stand(tmp_path) as here:
+        body = {"name": "alice", "rules": {"expires": "2020-02-29"}}
+        refused = await here.http.post("/api/keys", json=body)
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "rules.expires")
+        await here.key("alice")
+
+
 # ── Limits ───────────────────────────────────────────────────────────────────────────────────────
 
 ENDPOINTS: list[tuple[str, dict[str, Any]]] = [
@@ -202,8 +221,12 @@ async def test_an_embedding_counts_against_a_budget_like_any_other_request(tmp_p
 
 
 async def test_an_expired_key_says_when_it_expired(tmp_path: Path) -> None:
+    storage = Storage(StoreSettings(), {"XDG_STATE_HOME": str(tmp_path)})
+    created = datetime(2020, 2, 1, tzinfo=UTC).timestamp()
+    new = await KeyTable(storage.database.now(), lambda: created).create("alice", KeyRules(expires=date(2020, 2, 29)))
+    await storage.aclose()
     async with stand(tmp_path) as here:
-        alice = await here.key("alice", expires="2020-02-29")
+        alice = {"x-api-key": new.value}
         refused = await here.http.post("/v1/messages", json={**CHAT, "max_tokens": 9}, headers=alice)
         assert (refused.status_code, refused.json()["error"]["type"]) == (401, "authentication_error")
         assert refused.json()["error"]["message"] == "This key expired at 2020-03-01T00:00:00Z."

@@ -139,18 +139,15 @@ def _rules(options: argparse.Namespace) -> KeyRules:
 def _last_day(text: str) -> str:
     """Return the last day on which a key is valid, from a date or a number of days such as `30d`."""
     number = text.removesuffix("d")
-    today = datetime.datetime.now(datetime.UTC).date()
     if text.endswith("d") and number.isascii() and number.isdecimal() and len(number) < 6:
+        today = datetime.datetime.now(datetime.UTC).date()
         return (today + datetime.timedelta(days=int(number))).isoformat()
     try:
-        day = datetime.date.fromisoformat(text)
+        return datetime.date.fromisoformat(text).isoformat()
     except ValueError:
         raise ConfigError(
             f"--expires {text}: expected a date such as 2027-01-31, or a number of days such as 30d"
         ) from None
-    if day < today:
-        raise ConfigError(f"--expires {text}: this day is over, so the key would not be valid")
-    return day.isoformat()
 
 
 def seconds(text: str) -> float:

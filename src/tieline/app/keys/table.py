@@ -8,7 +8,7 @@ import msgspec
 
 from tieline.app.config import KeyRules
 from tieline.app.database.engine import Database
-from tieline.app.keys.rules import name_mistake
+from tieline.app.keys.rules import end_of, name_mistake
 from tieline.frontends.keys import digest_of
 from tieline.model.errors import BadRequest, GatewayError
 
@@ -78,13 +78,15 @@ class KeyTable:
         return int(count), int(versions)
 
     async def create(self, name: str, rules: KeyRules) -> NewKey:
-        """Create a key. Raise GatewayError if the name is not valid or was used before.
+        """Create a key. Raise GatewayError if the name is not valid or was used before, or the key has expired already.
 
         The name of a revoked key cannot be used again, because the new key would have access to the old key's data.
         """
         mistake = name_mistake(name)
         if mistake is not None:
             raise BadRequest(f"`name`: {mistake}", "name")
+        if rules.expires is not None and self._now() >= end_of(rules.expires):
+            raise BadRequest(f"`expires`: {rules.expires} is over, so the key would not be valid", "rules.expires")
         if (await self.mark())[0] >= MAX_KEYS:
             raise GatewayError("forbidden", f"There are already {MAX_KEYS} keys, the maximum.")
         value = _new_value()
