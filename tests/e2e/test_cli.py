@@ -83,7 +83,15 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
         done = ran(tmp_path, "serve", "--port", str(port))
     assert done.returncode == 2
     assert done.stderr.startswith(f"tieline: cannot listen on 127.0.0.1:{port}: ")
+    assert "Another tieline may be running" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_an_address_of_another_machine_is_refused_without_advice_about_the_port(tmp_path: Path) -> None:
+    done = ran(tmp_path, "serve", "--host", "192.0.2.1", "--port", "0", TIELINE_KEY="secret")
+    assert done.returncode == 2
+    assert done.stderr.startswith("tieline: cannot listen on 192.0.2.1:0: ")
+    assert "Another tieline" not in done.stderr
 
 
 @pytest.mark.parametrize("port", ["-1", "65536"])

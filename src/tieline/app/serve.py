@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import gc
 import logging
 import signal
@@ -266,11 +267,12 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def listen(host: str, port: int, hint: str) -> socket.socket:
-    """Return a listening socket. Raise ConfigError with `hint` in its message if the address cannot be used."""
+    """Return a listening socket. Raise ConfigError if the address cannot be used, with `hint` if it is in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         # Python appends the address to the reason, and `os.strerror` does not know Windows socket errors.
         reason = (error.strerror or str(error)).partition(" (while attempting")[0]
-        raise ConfigError(f"cannot listen on {host}:{port}: {reason}. {hint}") from error
+        advice = f" {hint}" if error.errno == errno.EADDRINUSE else ""
+        raise ConfigError(f"cannot listen on {host}:{port}: {reason}.{advice}") from error
