@@ -58,6 +58,14 @@ class ServerSettings(Value, forbid_unknown_fields=True):
     max_body_mib: Number = 48
     keep_alive: Seconds = 15.0
 
+    @property
+    def key_expression(self) -> str:
+        """A shell expression whose value is the key that clients must send."""
+        if self.key_file is None:
+            return f"${self.key_env}"
+        quoted = self.key_file.replace("'", "'\\''")
+        return f"$(cat '{quoted}')"
+
 
 class UpstreamSettings(Value, forbid_unknown_fields=True):
     """`[upstreams.NAME]`: the address of a model API, its key, and its differences from the standard protocol."""

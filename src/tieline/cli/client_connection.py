@@ -76,8 +76,6 @@ def printed_connection(
     keys = client_keys(config, env)
     if not keys:
         return PrintedConnection(replace(found, url=address(config), key=ANY_KEY), "", is_running)
-    file = (server.key_file or "").replace("'", "'\\''")
-    expression = f"$(cat '{file}')" if file else f"${server.key_env}"
     variable = KEY_VARIABLE if server.key_file else server.key_env
     own = replace(found, url=address(config), key=keys[0], key_variable=variable)
-    return PrintedConnection(own, expression, is_running)
+    return PrintedConnection(own, server.key_expression, is_running)

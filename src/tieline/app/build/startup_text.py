@@ -80,7 +80,7 @@ class StartupText:
     def _first_steps(self, address: str) -> list[str]:
         model = self.model()
         body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "What can you do?"}}]}}'
-        key = f' -H "authorization: Bearer {self._key()}"' if self.needs_key else ""
+        key = f' -H "authorization: Bearer {self.config.server.key_expression}"' if self.needs_key else ""
         return [
             "Try it:",
             *([f"  open {address} in a browser{self._on_the_page()}"] if self.config.web.enabled else []),
@@ -98,7 +98,7 @@ class StartupText:
 
     def _clients(self, address: str) -> list[str]:
         model = f"'{self.model()}'" if "<" in self.model() else self.model()
-        key = f'"{self._key()}"' if self.needs_key else "local"
+        key = f'"{self.config.server.key_expression}"' if self.needs_key else "local"
         head = f"Connect a client ({'with the key of this gateway' if self.needs_key else 'any key will do'}):"
         claude = f"  Claude Code   ANTHROPIC_BASE_URL={address} ANTHROPIC_API_KEY={key} ANTHROPIC_MODEL={model}"
         if self._serves_claude():
@@ -116,8 +116,3 @@ class StartupText:
     def _serves_claude(self) -> bool:
         """Return whether all model names that Claude Code uses by default match an alias."""
         return all(any(fnmatchcase(name, alias) for alias in self.aliases) for name in CLAUDE_NAMES)
-
-    def _key(self) -> str:
-        """Return a shell expression whose value is the key of the gateway."""
-        server = self.config.server
-        return f"$(cat '{server.key_file}')" if server.key_file else f"${server.key_env}"
