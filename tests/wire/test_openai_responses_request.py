@@ -277,6 +277,7 @@ def test_112_tools_of_all_three_places_are_offered() -> None:
         ({"type": "tool_search"}, "tool_search", "tool_search"),
         ({"type": "web_search", "search_context_size": "low"}, "web_search", "web_search"),
         ({"type": "mcp", "server_label": "docs", "server_url": "https://e.com"}, "docs", "mcp"),
+        ({"type": "computer_use_preview", "environment": "linux"}, "computer_use_preview", "computer_use_preview"),
     ],
 )
 def test_tools_that_openai_defines(tool: dict[str, Any], name: str, hosted: str | None) -> None:

@@ -146,7 +146,7 @@ def is_client_run(kind: str, tool: Mapping[str, Any]) -> bool:
         return tool.get("execution") == "client"
     if kind == "shell":
         environment = tool.get("environment")
-        return not environment or environment.get("type") == "local"
+        return not environment or (isinstance(environment, dict) and environment.get("type") == "local")
     return kind in CLIENT_TOOLS
 
 

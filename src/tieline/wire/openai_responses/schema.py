@@ -89,7 +89,7 @@ class ToolShape(Shape):
     format: dict[str, Any] | None = None
     tools: list[Raw] | None = None
     execution: str | None = None
-    environment: dict[str, Any] | None = None
+    environment: dict[str, Any] | str | None = None
     server_label: str | None = None
     function: "ToolShape | None" = None
     custom: "ToolShape | None" = None
