@@ -7,6 +7,7 @@ import pytest
 
 from tests.cases import PDF, PIXEL, READ, asks, says
 from tests.catalogue.asking import ask_anything, asking, user
+from tests.codecs import CODECS
 from tieline.model.content import File, Foreign, Image, Text, Thinking, ToolCall, ToolResult
 from tieline.model.errors import BadRequest
 from tieline.wire.anthropic import Dialect, build_request
@@ -164,3 +165,50 @@ def test_blocks_of_another_protocol_in_an_answer_are_left_out_with_a_note() -> N
     outgoing = build_request(asks("a", says("assistant", "b", foreign), "c"))
     assert len(json.loads(outgoing.body)["messages"][1]["content"]) == 1
     assert [note.what for note in outgoing.notes] == ["hologram"]
+
+
+# ── Fields of a message, an image or a file ──────────────────────────────────────────────────────
+
+PICTURE = {"url": "https://example.com/a.png", "detail": "low"}
+IN_CHAT = {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": PICTURE}]}]}
+IN_RESPONSES = {
+    "input": [{"role": "user", "content": [{"type": "input_image", "image_url": PICTURE["url"], "detail": "low"}]}]
+}
+
+
+def crossed(client: str, upstream: str, body: dict[str, Any]) -> tuple[Any, list[str | None]]:
+    """What an upstream receives of a request, and what is reported as dropped."""
+    request = CODECS[client].parse(json.dumps({"model": "m", **body}).encode())
+    built = CODECS[upstream].build(request)
+    return json.loads(built.body), [note.what for note in built.notes]
+
+
+def test_the_resolution_of_an_image_is_carried_between_the_apis_that_have_it() -> None:
+    body, dropped = crossed("openai_chat", "openai_responses", IN_CHAT)
+    assert (body["input"][0]["content"], dropped) == (IN_RESPONSES["input"][0]["content"], [])
+    body, dropped = crossed("openai_responses", "openai_chat", IN_RESPONSES)
+    assert (body["messages"][0]["content"], dropped) == (IN_CHAT["messages"][0]["content"], [])
+
+
+@pytest.mark.parametrize(("client", "said"), [("openai_chat", IN_CHAT), ("openai_responses", IN_RESPONSES)])
+def test_the_resolution_of_an_image_is_reported_where_there_is_none(client: str, said: dict[str, Any]) -> None:
+    assert crossed(client, "anthropic", said)[1] == ["detail"]
+    automatic = json.loads(json.dumps(said).replace('"low"', '"auto"'))
+    assert crossed(client, "anthropic", automatic)[1] == []
+
+
+@pytest.mark.parametrize("upstream", ["openai_chat", "openai_responses"])
+def test_the_context_and_the_citations_of_a_file_are_reported_elsewhere(upstream: str) -> None:
+    source = {"type": "base64", "media_type": "application/pdf", "data": PDF}
+    block = {"type": "document", "source": source, "context": "About a.", "citations": {"enabled": True}}
+    said = asking("anthropic", [{"role": "user", "content": [block]}])
+    assert crossed("anthropic", upstream, said)[1] == ["context", "citations"]
+    assert crossed("anthropic", "anthropic", said)[1] == []
+
+
+@pytest.mark.parametrize("upstream", ["anthropic", "openai_responses"])
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_the_name_of_a_speaker_is_reported_elsewhere(role: str, upstream: str) -> None:
+    said = asking("openai_chat", [{"role": role, "content": "Hi", "name": "ann"}])
+    assert crossed("openai_chat", upstream, said)[1] == ["name"]
+    assert crossed("openai_chat", "openai_chat", said)[1] == []

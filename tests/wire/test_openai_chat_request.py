@@ -178,7 +178,7 @@ def test_pictures_and_files_are_data_or_addresses() -> None:
         {"type": "file", "file": {"file_id": "file-1"}},
     ]
     assert parse({"role": "user", "content": parts}).messages[0].parts == (
-        Image(media_type="image/png", data=PIXEL, meta={"openai_chat": {"detail": "low"}}),
+        Image(media_type="image/png", data=PIXEL, meta={"detail": "low"}),
         Image(url="https://example.com/a.png"),
         File(media_type="application/pdf", data="JVBERi0=", name="a.pdf"),
         Foreign(

@@ -130,7 +130,7 @@ def test_a_recorded_request_of_another_protocol_has_that_type_too(path: Path) ->
 
 def test_content_of_every_kind() -> None:
     image, file = Image(media_type="image/png", data=PIXEL), File(media_type="application/pdf", data=PDF, name="a.pdf")
-    linked = Image(url="https://example.com/a.png", meta={PROTOCOL: {"detail": "low"}})
+    linked = Image(url="https://example.com/a.png", meta={"detail": "low"})
     audio = Foreign(protocol=PROTOCOL, kind="input_audio", json='{"type":"input_audio"}', meta={"at": "input[0]"})
     (sent,) = items(says("user", "Hi", image, linked, file, File(url="https://example.com/a.pdf"), audio))
     assert sent["content"] == [

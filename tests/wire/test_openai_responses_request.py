@@ -77,7 +77,7 @@ def test_130_items_without_type_or_id_and_with_a_role_are_messages() -> None:
         ({"type": "input_image", "image_url": "https://e.com/a.png"}, Image(url="https://e.com/a.png")),
         (
             {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}", "detail": "low"},
-            Image(media_type="image/png", data=PIXEL, meta={PROTOCOL: {"detail": "low"}}),
+            Image(media_type="image/png", data=PIXEL, meta={"detail": "low"}),
         ),
         ({"type": "image_url", "image_url": {"url": "https://e.com/a.png"}}, Image(url="https://e.com/a.png")),
         (

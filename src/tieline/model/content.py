@@ -6,7 +6,7 @@ All values are immutable; use `msgspec.structs.replace` to make a modified copy.
   Otherwise it reaches the receiver exactly as it was sent.
 - `meta` holds fields without a neutral form. Fields of one protocol, such as citations, are keyed by the name of that
   protocol, and only its codecs read them. Fields that several protocols share have keys of their own, such as
-  `cache_control` for cache marks.
+  `cache_control` for cache marks and `detail` for the resolution of an image.
 - `meta[STATE]` holds opaque state that an *upstream* expects to receive again with the next request: thought
   signatures, encrypted reasoning. It maps field names to JSON text, is never changed, and is sent to no other upstream.
 """

@@ -201,6 +201,8 @@ class BlockWriter(Struct):
             source = UrlSource(part.url)
         else:
             return None
+        if part.meta.get("detail", "auto") != "auto":
+            self.notes.append(left_out("detail", "there is no such field in this protocol"))
         own = part.meta.get(PROTOCOL, {})
         return self._marked(ImageBlock(source, _raw(own.get("transformations")), part.meta.get("cache_control")))
 

@@ -20,7 +20,7 @@ from tieline.wire.anthropic.schema import PROTOCOL, TextBlock, ToolResultOut
 from tieline.wire.shared.conversations import ConversationCache
 from tieline.wire.shared.json import encode
 from tieline.wire.shared.spelling import ToolNames
-from tieline.wire.shared.unsupported import TOOL_ADDITIONS
+from tieline.wire.shared.unsupported import TOOL_ADDITIONS, lost_details
 
 PLACEHOLDER = "…"
 """The text to send in a turn that has no content, because the API rejects empty turns."""
@@ -186,6 +186,8 @@ def _groups(messages: Sequence[Message], system_in_messages: bool) -> list[_Grou
 def _content(role: str, messages: Sequence[Message], blocks: BlockWriter, strip_thinking: bool) -> list[Block]:
     content: list[Block] = []
     for message in messages:
+        if message.meta:
+            blocks.notes += lost_details(message, PROTOCOL)
         if message.role == "user":
             content += blocks.user(message)
         elif message.role == "assistant":

@@ -28,7 +28,7 @@ from tieline.wire.shared.history import BILLING, summary_parts
 from tieline.wire.shared.json import encode, is_wrapped_invalid, object_text
 from tieline.wire.shared.results import with_failure
 from tieline.wire.shared.spelling import ToolNames, short_id
-from tieline.wire.shared.unsupported import TOOL_ADDITIONS, refused
+from tieline.wire.shared.unsupported import TOOL_ADDITIONS, lost_details, refused
 
 Json = dict[str, Any]
 
@@ -222,6 +222,8 @@ class MessagesBuilder:
         return self._lists and len(texts) > 1
 
     def _part(self, part: Part) -> Json | Raw | None:
+        if isinstance(part, Image | File) and part.meta:
+            self.notes += lost_details(part, PROTOCOL)
         match part:
             case Text():
                 return self._with_mark(part, {"type": "text", "text": part.text})
@@ -259,7 +261,7 @@ def _add_state(out: Json, meta: Meta) -> None:
 
 def _image(part: Image) -> Json:
     url = part.url if part.data is None else f"data:{part.media_type};base64,{part.data}"
-    detail = part.meta.get(PROTOCOL, {}).get("detail")
+    detail = part.meta.get("detail")
     return {"type": "image_url", "image_url": {"url": url} if detail is None else {"url": url, "detail": detail}}
 
 

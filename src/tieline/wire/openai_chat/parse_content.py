@@ -160,5 +160,5 @@ def _meta(shape: PartShape, detail: str | None = None) -> Meta:
     if shape.cache_control is not None:
         meta["cache_control"] = shape.cache_control
     if detail is not None:
-        meta[PROTOCOL] = {"detail": detail}
+        meta["detail"] = detail
     return meta

@@ -29,7 +29,7 @@ from tieline.wire.shared.history import BILLING, summary_parts
 from tieline.wire.shared.json import encode, is_wrapped_invalid, object_text
 from tieline.wire.shared.results import with_failure
 from tieline.wire.shared.spelling import ToolNames, short_id
-from tieline.wire.shared.unsupported import AT, refused
+from tieline.wire.shared.unsupported import AT, lost_details, refused
 
 Json = dict[str, Any]
 
@@ -64,6 +64,8 @@ class ItemsBuilder:
         """Add the items of one message to `out`."""
         if any("cache_control" in part.meta for part in message.parts):
             self.notes.append(NO_MARKS)
+        if message.meta:
+            self.notes += lost_details(message, PROTOCOL)
         whole = _own(message.meta).get("item")
         if whole is not None:
             self.out.append(Raw(whole.encode()))
@@ -243,6 +245,8 @@ class ItemsBuilder:
         self.out.append({**_message_head(meta), "role": role, "content": content or empty})
 
     def _part(self, part: Part) -> Json | Raw:
+        if isinstance(part, Image | File) and part.meta:
+            self.notes += lost_details(part, PROTOCOL)
         match part:
             case Text():
                 return _input_text(part)
@@ -303,7 +307,7 @@ def _output_text(part: Text) -> Json:
 def _image(part: Image) -> Json:
     url = part.url if part.data is None else f"data:{part.media_type};base64,{part.data}"
     out: Json = {"type": "input_image", "image_url": url}
-    detail = _own(part.meta).get("detail")
+    detail = part.meta.get("detail")
     return out if detail is None else {**out, "detail": detail}
 
 

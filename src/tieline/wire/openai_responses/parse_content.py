@@ -94,7 +94,7 @@ def _image(shape: PartShape, raw: Raw, _meta: Meta, at: str) -> Part:
         at, url, detail = f"{at}.image_url.url", shape.image_url.url, shape.image_url.detail or shape.detail
     if not url:
         raise bad(at, "the URL of an image, or its data as a data: URL")
-    meta = NO_META if detail is None else {PROTOCOL: {"detail": detail}}
+    meta = NO_META if detail is None else {"detail": detail}
     if url[:5].lower() != "data:":
         return Image(url=url, meta=meta)
     media_type, data = data_url(url, at)

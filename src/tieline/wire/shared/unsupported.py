@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from tieline.model.content import File, Foreign, Image, Part
+from tieline.model.content import File, Foreign, Image, Message, Part
 from tieline.model.errors import BadRequest
 from tieline.model.events import Note, left_out
 from tieline.model.request import Request, ToolSpec
@@ -16,6 +16,10 @@ tools, so nothing is lost if such a part is dropped."""
 
 _SAME_TOOL = frozenset(["tool", "name", "namespace", "namespace_description", "inline"])
 """Extensions of a tool that only describe its form in another protocol. Leaving them out loses nothing."""
+
+
+_DETAILS = frozenset(["name", "context", "citations", "transformations"])
+"""Fields of messages, images and files that exist in only one protocol and matter to the answer."""
 
 
 def placed(part: Part, at: str) -> Part:
@@ -61,3 +65,9 @@ def lost_extensions(tool: ToolSpec, protocol: str) -> list[Note]:
     # An entry with a `type` is not an extension but the original definition of a tool that became an ordinary one.
     names = [name for own in found if isinstance(own, dict) and "type" not in own for name in own]
     return [left_out(f"tools.{name}", "an extension of another protocol") for name in names if name not in _SAME_TOOL]
+
+
+def lost_details(value: Message | Image | File, protocol: str) -> list[Note]:
+    """Return a note for each field of a message, image or file that this protocol does not define."""
+    found = (own for name, own in value.meta.items() if name != protocol and isinstance(own, dict))
+    return [left_out(name, "a field of another protocol") for own in found for name in own if name in _DETAILS]
