@@ -390,6 +390,23 @@ def test_tokens_are_estimated_elsewhere_and_that_is_said(client: Anthropic) -> N
     assert raw.parse().input_tokens > 10
 
 
+@pytest.mark.parametrize("status", [404, 405])
+@pytest.mark.parametrize("body", [b'{"detail":"Not Found"}', b"404 page not found"])
+def test_tokens_are_estimated_if_the_upstream_has_no_such_endpoint(
+    client: Anthropic, gateway: Stand, status: int, body: bytes
+) -> None:
+    gateway.upstreams["ant"].script("/v1/messages/count_tokens", Answer(status=status, body=body))
+    raw = client.messages.with_raw_response.count_tokens(model="ant/test-model", messages=ASK, tools=TOOLS)
+    assert raw.headers["x-tieline-token-count"] == "estimated"
+
+
+def test_a_model_that_the_upstream_does_not_know_has_no_token_count(client: Anthropic, gateway: Stand) -> None:
+    body = b'{"type":"error","error":{"type":"not_found_error","message":"model: test-model"}}'
+    gateway.upstreams["ant"].script("/v1/messages/count_tokens", Answer(status=404, body=body))
+    with pytest.raises(anthropic.NotFoundError, match="test-model"):
+        client.messages.count_tokens(model="ant/test-model", messages=ASK)
+
+
 REFUSALS: list[tuple[Failed, type[anthropic.APIStatusError]]] = [
     (Failed(kind="bad_request", message="too many tools", status=400), anthropic.BadRequestError),
     (Failed(kind="unauthorized", message="bad key", status=401), anthropic.AuthenticationError),

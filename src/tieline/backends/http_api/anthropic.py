@@ -6,6 +6,8 @@ from functools import partial
 from tieline.backends.http_api.other_requests import fetch
 from tieline.backends.http_api.replay import ReplayBackend
 from tieline.backends.http_api.upstream import Codec, Upstream
+from tieline.backends.http_api.upstream_errors import is_missing
+from tieline.model.errors import LegFailed
 from tieline.model.events import Headers
 from tieline.model.request import Request
 from tieline.wire import anthropic as wire
@@ -43,7 +45,7 @@ def headers_for(key: str | None, extra: Headers) -> Headers:
 
 
 class AnthropicBackend(ReplayBackend):
-    """Backend for one upstream with Anthropic's Messages API, which can also count tokens."""
+    """Backend for one upstream with Anthropic's Messages API. Most of these upstreams can also count tokens."""
 
     def __init__(
         self,
@@ -62,7 +64,13 @@ class AnthropicBackend(ReplayBackend):
         built = wire.build_count(request, self._dialect, self._conversations)
         headers = self._upstream.codec.headers_for(request)
         path = self._upstream.path + "/count_tokens"
-        return wire.read_count(await fetch(self._upstream, "POST", path, headers, built.body))
+        try:
+            answer = await fetch(self._upstream, "POST", path, headers, built.body)
+        except LegFailed as error:
+            if is_missing(error.failed()):
+                return None
+            raise
+        return wire.read_count(answer)
 
 
 def _beta_headers(request: Request) -> Headers:
