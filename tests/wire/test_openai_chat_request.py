@@ -264,6 +264,17 @@ def test_a_function_message_answers_the_function_call() -> None:
     assert made.id == got.call_id != ""
 
 
+def test_a_function_message_and_its_function_call_are_sent_in_the_same_form() -> None:
+    request = parse(
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": None, "function_call": {"name": "read", "arguments": "{}"}},
+        {"role": "function", "name": "read", "content": "1"},
+    )
+    _, made, got = sent(request)["messages"]
+    assert [call["id"] for call in made["tool_calls"]] == [got["tool_call_id"]]
+    assert "function_call" not in made
+
+
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [

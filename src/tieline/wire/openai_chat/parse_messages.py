@@ -155,8 +155,9 @@ def _parse_message(shape: MessageShape, text: bytes, position: int, begun: bool)
     parts: Sequence[Part]
     if role == "assistant":
         parts = _assistant_parts(shape, position, plain_text)
-        depends_on_position = shape.function_call is not None or not all(call.id for call in shape.tool_calls or ())
-        is_standard = bool(parts) and _is_standard(shape, text) and all(map(_has_object, parts))
+        is_legacy = shape.function_call is not None  # sent as a tool call, like the function message that answers it
+        depends_on_position = is_legacy or not all(call.id for call in shape.tool_calls or ())
+        is_standard = bool(parts) and not is_legacy and _is_standard(shape, text) and all(map(_has_object, parts))
     elif plain_text is not None:
         parts = plain_text
         is_standard = _is_standard(shape, text, is_plain=shape.role != "developer")
