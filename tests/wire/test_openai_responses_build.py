@@ -93,6 +93,14 @@ def test_the_first_system_messages_are_the_instructions_and_later_ones_stay() ->
     assert sent["input"] == [user("Hi"), later]
 
 
+def test_a_request_with_nothing_but_system_messages_has_input() -> None:
+    sent = build(asks(says("system", "a"), says("system", "b")))
+    assert sent["input"] == [
+        {"type": "message", "role": "system", "content": [{"type": "input_text", "text": "a\n\nb"}]}
+    ]
+    assert "instructions" not in sent
+
+
 def test_a_system_text_that_changes_with_every_request_is_left_out() -> None:
     sent = build(asks(says("system", "x-anthropic-billing-header: 1", "Be brief."), says("user", "Hi")))
     assert sent["instructions"] == "Be brief."

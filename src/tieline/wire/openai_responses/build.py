@@ -83,8 +83,11 @@ def _translated(messages: Sequence[Message], settings: Json, tools: ToolArray | 
     for message in messages:
         items.add(message)
     out: Json = {"model": settings.pop("model")}
-    if items.instructions:
-        out["instructions"] = "\n\n".join(items.instructions)
+    instructions = "\n\n".join(items.instructions)
+    if not items.out:  # the API rejects a request without input
+        items.add_system(instructions)
+    elif instructions:
+        out["instructions"] = instructions
     out |= settings
     if tools is not None and tools.is_any:
         out["tools"] = tools.text

@@ -79,6 +79,10 @@ class ItemsBuilder:
 
     # ── System ───────────────────────────────────────────────────────────────────────────────────
 
+    def add_system(self, text: str) -> None:
+        """Add a system message with this text to `out`."""
+        self._append("system", [_input_text(Text(text=text))], NO_META)
+
     def _system(self, message: Message) -> None:
         """Add a system message.
 
