@@ -169,6 +169,20 @@ async def test_what_the_answer_loses_is_named_for_a_client_that_does_not_stream(
         assert answer.headers["x-tieline-dropped"] == "web_search_tool_result"
 
 
+async def test_citations_that_another_protocol_cannot_express_are_named() -> None:
+    cited = {"type": "url_citation", "url_citation": {"url": "https://a.example", "start_index": 0, "end_index": 5}}
+    async with serving() as stand:
+        stand.script("oai", *[Answer(body=chat_reply({"content": "Found.", "annotations": [cited]}))] * 2)
+        assert (await stand.ask("anthropic", "oai", stream=False)).headers["x-tieline-dropped"] == "annotations"
+        same = await stand.ask("openai_chat", "oai", stream=False)
+        assert same.frames[0]["choices"][0]["message"]["annotations"] == [cited]
+        assert "x-tieline-dropped" not in same.headers
+        stand.script("oai", streamed(chat_stream({"content": "Found."}, {"annotations": [cited]})))
+        await stand.ask("anthropic", "oai", stream=True)
+        summary = stand.app.gateway.bus.legs()[-1]
+        assert [note.what for note in stand.app.gateway.bus.detail(summary.id).notes] == ["annotations"]
+
+
 # ── Replies without a proper content type ────────────────────────────────────────────────────────
 
 

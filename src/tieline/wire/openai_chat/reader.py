@@ -80,6 +80,7 @@ class ResponseReader(StreamReader):
         self._key = 0
         self._blank = ""
         self._blank_kind = ""
+        self._annotations: list[Raw] = []
         self._has_choice = False
         self._state: StateReader | None = None
         self._mistyped: set[str] = set()
@@ -195,6 +196,7 @@ class ResponseReader(StreamReader):
                 self._parts.add(self._key, content)
             else:
                 self._add_prose("text", content)
+        self._annotations += delta.annotations or ()
         if delta.refusal:
             self._add_prose("refusal", delta.refusal)
         if delta.tool_calls:
@@ -254,6 +256,9 @@ class ResponseReader(StreamReader):
     def _end_prose(self) -> None:
         self._blank = ""
         if self._kind is not None:
+            if self._annotations and self._kind == "text":
+                annotations, self._annotations = encode(self._annotations).decode(), []
+                self._parts.revise(self._key, Text(meta={PROTOCOL: {"annotations": annotations}}))
             self._parts.end(self._key)
             self._frame.forget(self._key)
             self._kind = None

@@ -310,6 +310,7 @@ class Delta(Shape):
     extra_content: Raw = ABSENT
     refusal: str | None = None
     function_call: FunctionShape | None = None
+    annotations: list[Raw] | None = None
 
 
 class Choice(Shape):
