@@ -1,7 +1,7 @@
 """Tests of what is told about losses."""
 
 from tieline.core.legs.losses import HEADER, MAX_ITEM, MAX_ITEMS, MAX_KINDS, LossLog, header, losses_in
-from tieline.model.content import STATE, Foreign, Text, ToolCall
+from tieline.model.content import STATE, Foreign, Text, Thinking, ToolCall
 
 
 def test_the_header_names_each_loss_once_in_printable_ascii() -> None:
@@ -32,3 +32,9 @@ def test_parts_and_details_of_another_protocol_are_losses_of_the_answer() -> Non
     assert [note.what for note in losses_in(cited, "b")] == ["citations"]
     assert losses_in(search, "a") == losses_in(cited, "a") == []
     assert losses_in(ToolCall(id="c", name="n", meta={STATE: {"x": "1"}}), "b") == []
+
+
+def test_details_that_matter_only_to_the_upstream_are_no_losses() -> None:
+    call = ToolCall(id="c", name="n", meta={"a": {"caller": '{"type":"direct"}'}})
+    thinking = Thinking(text="one\n\ntwo", meta={"a": {"parts": (3, 3)}})
+    assert losses_in(call, "b") == losses_in(thinking, "b") == []

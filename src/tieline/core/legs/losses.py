@@ -8,7 +8,7 @@ same fields in every request.
 import re
 from collections.abc import Iterable
 
-from tieline.model.content import STATE, Foreign, Part
+from tieline.model.content import STATE, Foreign, Part, Text
 from tieline.model.events import Headers, Note, left_out
 
 HEADER = "x-tieline-dropped"
@@ -54,5 +54,7 @@ def losses_in(part: Part, protocol: str) -> list[Note]:
     why = "the client's protocol has no place for it"
     if type(part) is Foreign:
         return [] if part.protocol == protocol else [left_out(part.kind, why)]
+    if type(part) is not Text:
+        return []  # the details of calls and thinking matter only to the upstream
     details = [part.meta[name] for name in part.meta if name not in _NEUTRAL and name != protocol]
     return [left_out(str(name), why) for detail in details if isinstance(detail, dict) for name in detail]
