@@ -233,6 +233,12 @@ def test_116_more_stop_strings_than_allowed_are_left_out_and_told() -> None:
     assert [note.kind for note in outgoing.notes] == ["left_out"]
 
 
+@pytest.mark.parametrize("protocol", ["openai_chat", "openai_responses"])
+def test_the_user_of_a_client_of_openai_is_sent(protocol: str) -> None:
+    outgoing = build_request(asks(user="u1", protocol=protocol))
+    assert (json.loads(outgoing.body)["user"], outgoing.notes) == ("u1", ())
+
+
 def test_fields_of_another_protocol_are_left_out_and_told() -> None:
     outgoing = build_request(asks(extra={"top_secret": Raw(b"1")}, protocol="other", sampling=Sampling(top_k=3)))
     assert not {"top_secret", "top_k"} & set(json.loads(outgoing.body))

@@ -27,6 +27,7 @@ _TRANSLATED = frozenset(
 """Members that are not copied as a whole: their value depends on the tools, or the upstream requires another name or
 does not accept them. The messages are copied one by one."""
 _MARK = b'"cache_control"'
+_RESPONSES = "openai_responses"
 _OWN_EFFORT = ("reasoning_effort", "reasoning", "thinking")
 
 
@@ -130,7 +131,7 @@ def _add_options(out: Json, request: Request, dialect: Dialect, notes: list[Note
         out["reasoning_effort"] = effort
     if request.output is not None:
         out["response_format"] = _format(request.output, dialect, notes)
-    if request.user is not None and request.protocol == PROTOCOL:
+    if request.user is not None and request.protocol in (PROTOCOL, _RESPONSES):
         out["user"] = request.user
     elif request.user is not None:
         notes.append(left_out("metadata.user_id", "user ids have another meaning for this upstream"))
