@@ -376,7 +376,13 @@ def test_the_text_of_members_and_messages_is_not_changed(dialect: str) -> None:
 
 @EACH_DIALECT
 def test_a_member_that_is_null_counts_as_absent(dialect: str) -> None:
-    assert sent(dialect, parsed(dialect, temperature=None, stream=None)) == {**ASK[dialect], "model": "m"}
+    others = {
+        "anthropic": ["service_tier", "thinking"],
+        "openai_chat": ["logprobs", "seed", "stream_options"],
+        "openai_responses": ["prompt", "truncation"],
+    }
+    nulls: dict[str, Any] = dict.fromkeys(["temperature", "stream", "metadata", "tool_choice", *others[dialect]])
+    assert sent(dialect, parsed(dialect, **nulls)) == {**ASK[dialect], "model": "m"}
 
 
 @EACH_DIALECT

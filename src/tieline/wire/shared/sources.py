@@ -15,7 +15,7 @@ from tieline.wire.shared.json import encode
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _LIST = msgspec.json.Decoder(list[dict[str, Raw]])
-_ABSENT = (None, Raw())
+_ABSENT = (None, Raw(), Raw(b"null"))
 
 _EXACT = frozenset(["parameters", "input_schema", "schema"])
 """Members that hold a schema. Each must equal its translation, because extra members would change the schema."""
