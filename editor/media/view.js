@@ -7,7 +7,7 @@
   const editor = acquireVsCodeApi();
   const main = /** @type {HTMLElement} */ (document.querySelector("main"));
   const address = main.dataset.address ?? "";
-  const SILENCE = 20_000; // Milliseconds in which the page must report that it is ready.
+  const SILENCE = 20_000; // Milliseconds after which a page that is not ready counts as a problem.
   /** @type {HTMLIFrameElement | null} */
   let frame = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -60,10 +60,16 @@
     frame?.contentWindow?.postMessage(message, new URL(address).origin);
   }
 
+  /** Show either the frame or the text. @param {boolean} isReady */
+  function setReady(isReady) {
+    clearTimeout(alarm);
+    main.hidden = isReady;
+    document.body.classList.toggle("is-ready", isReady);
+  }
+
   /** @param {string} text */
   function showProblem(text) {
-    frame?.remove();
-    frame = null;
+    setReady(false);
     const note = document.createElement("p");
     note.setAttribute("role", "status");
     note.textContent = text;
@@ -81,10 +87,11 @@
     frame.allow = "clipboard-read; clipboard-write";
     frame.src = address + path;
     document.body.append(frame);
-    clearTimeout(alarm);
+    setReady(false);
+    // The frame stays: on a busy machine, the page may still become ready.
     alarm = setTimeout(() => {
       editor.postMessage({ type: "silent" });
-      showProblem("The page did not load. The gateway may have refused it, or it cannot be reached from this window.");
+      showProblem("The page has not loaded yet. The gateway is busy, refuses it, or cannot be reached from here.");
     }, SILENCE);
   }
 
@@ -92,9 +99,7 @@
   function onPageMessage(message) {
     if (message === null || typeof message !== "object" || typeof message.type !== "string") return;
     if (message.type === "ready") {
-      clearTimeout(alarm);
-      main.hidden = true;
-      document.body.classList.add("is-ready");
+      setReady(true);
       toPage(theme());
     }
     editor.postMessage({ type: "page", message });
@@ -112,7 +117,11 @@
     else if (type === "page") {
       if (message?.type === "focus") frame?.focus();
       toPage(message);
-    } else if (type === "problem") showProblem(text);
+    } else if (type === "problem") {
+      frame?.remove();
+      frame = null;
+      showProblem(text);
+    }
   });
 
   document.addEventListener("click", ({ target }) => {

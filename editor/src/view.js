@@ -26,8 +26,6 @@ class ChatView {
   #external = /** @type {{base: string, address: string} | null} */ (null);
   /** The gateway's client when it was shown. @type {import("./api").GatewayApi | null} */
   #api = null;
-  /** @type {string[]} */
-  #origins = [];
   #isReady = false;
   /** @type {Message[]} */
   #waiting = [];
@@ -79,7 +77,10 @@ class ChatView {
     void this.update();
   }
 
-  /** Show the page, or a notice that says why there is none. Nothing changes if it is shown already. */
+  /**
+   * Show the page, or a notice that says why there is none. Nothing changes if it is shown already.
+   * @returns {Promise<void>}
+   */
   async update() {
     const view = this.#view;
     if (!view) return;
@@ -93,7 +94,7 @@ class ChatView {
     if (this.#external?.base !== api.base) {
       const uri = await vscode.env.asExternalUri(vscode.Uri.parse(api.base, true));
       this.#external = { base: api.base, address: uri.toString(true).replace(/\/+$/, "") };
-      if (view !== this.#view) return;
+      return this.update(); // the connection may have changed meanwhile
     }
     const { address } = this.#external;
     const name = this.#workspaces.current?.name ?? "";
@@ -149,12 +150,12 @@ class ChatView {
   #receive(message) {
     switch (message?.type) {
       case "origins":
-        this.#origins = readOrigins(message.origins);
-        return void this.#embed();
+        this.#isReady = false; // the webview has loaded its script, perhaps again
+        return void this.#embed(readOrigins(message.origins));
       case "page":
         return this.#fromPage(message.message);
       case "silent":
-        return this.#log("The page in the view did not load.");
+        return this.#log("The page in the view has not loaded yet.");
       case "reload":
         return this.reload();
       case "command":
@@ -162,19 +163,23 @@ class ChatView {
     }
   }
 
-  /** Fetch a path for the frame. Each path works once. */
-  async #embed() {
+  /** Fetch a path for the frame. Each path works once. @param {string[]} ancestors */
+  async #embed(ancestors) {
     const { api } = this.#connection;
     const view = this.#view;
-    if (!api || !view) return;
+    if (!view) return;
+    if (!api) return this.update();
     const shown = this.#shown;
     try {
       const workspace = this.#workspaces.current?.name ?? "";
-      const { path } = await api.post("/api/embed", { ancestors: this.#origins, workspace });
+      const { path } = await api.post("/api/embed", { ancestors, workspace });
       if (shown === this.#shown && typeof path === "string" && path.startsWith("/"))
         void view.webview.postMessage({ type: "embed", path });
     } catch (error) {
       const text = error instanceof Error ? error.message : "";
+      if (shown !== this.#shown) return;
+      // The next change loads the page again. A restarted gateway, for example, does not know the folder at first.
+      this.#shown = "";
       this.#log(`The page cannot be shown: ${text}`);
       void view.webview.postMessage({ type: "problem", text: `The page cannot be shown: ${label(text, 300)}` });
     }

@@ -84,6 +84,70 @@ test("messages wait until the page is ready", async () => {
   assert.deepEqual(got, [{ type: "ready" }]);
 });
 
+test("messages wait while the webview loads the page again", async () => {
+  const { view, sent, receive } = opened();
+  await settled();
+  receive({ type: "page", message: { type: "ready" } });
+  receive({ type: "origins", origins: ["vscode-webview://id"] });
+  view.send({ type: "insert", text: "a" });
+  await settled();
+  assert.deepEqual(sent, [{ type: "embed", path: "/embed/t0ken" }]);
+  receive({ type: "page", message: { type: "ready" } });
+  assert.deepEqual(sent.at(-1), { type: "page", message: { type: "insert", text: "a" } });
+});
+
+test("a page that the gateway refuses is loaded again after the next change", async () => {
+  const { view, connection, sent, pages, receive } = opened();
+  await settled();
+  const { post } = connection.api;
+  connection.api.post = () => Promise.reject(new Error("no workspace one"));
+  receive({ type: "origins", origins: ["vscode-webview://id"] });
+  await settled();
+  assert.deepEqual(sent, [{ type: "problem", text: "The page cannot be shown: no workspace one" }]);
+  connection.api.post = post;
+  await view.update();
+  assert.equal(pages.length, 2);
+  receive({ type: "origins", origins: ["vscode-webview://id"] });
+  await settled();
+  assert.deepEqual(sent.at(-1), { type: "embed", path: "/embed/t0ken" });
+});
+
+test("a failure of a page that is no longer shown does not replace what is shown", async () => {
+  const { view, connection, sent, pages, receive } = opened();
+  await settled();
+  let fail;
+  connection.api.post = () => new Promise((_, reject) => (fail = reject));
+  receive({ type: "origins", origins: ["vscode-webview://id"] });
+  Object.assign(connection, { state: "searching", api: null });
+  await view.update();
+  fail(new Error("Cannot reach the gateway."));
+  await settled();
+  assert.match(pages[1], /Looking for the gateway/);
+  assert.deepEqual(sent, []);
+});
+
+test("a webview that loads while the gateway is away says so", async () => {
+  const { connection, pages, receive } = opened();
+  await settled();
+  Object.assign(connection, { state: "waiting", reason: "The gateway stopped.", api: null });
+  receive({ type: "origins", origins: ["vscode-webview://id"] });
+  await settled();
+  assert.match(pages.at(-1), /The gateway stopped\./);
+});
+
+test("a connection that is lost while the page's address is looked up is shown", async (context) => {
+  let found;
+  context.mock.method(vscode.env, "asExternalUri", () => new Promise((resolve) => (found = resolve)));
+  const { view, connection, pages } = opened();
+  const { api } = connection;
+  Object.assign(connection, { state: "locked", reason: "It needs its key.", api: null });
+  await view.update();
+  found(vscode.Uri.parse(api.base));
+  await settled();
+  assert.equal(pages.length, 1);
+  assert.match(pages[0], /It needs its key\./);
+});
+
 test("a short interruption leaves the page alone, a wrong key replaces it", async () => {
   const { view, connection, pages, receive } = opened();
   await settled();

@@ -1,10 +1,12 @@
 """The view with the page, and windows of the editor: files, a restarted gateway, keys, trust, and two folders."""
 
+import asyncio
 import re
 from pathlib import Path
 
-from playwright.async_api import expect
+from playwright.async_api import Browser, Route, expect
 
+from editor.build import HERE
 from tests.editor.editor_window import EditorWindow
 from tests.editor.stand import EditorGateway, EditorStand
 from tests.web.browser import IN_CHROMIUM
@@ -15,6 +17,12 @@ pytestmark = IN_CHROMIUM
 
 KEY = "the-key-of-this-gateway"
 WAITING = re.compile("1 item waiting")
+WEBVIEW = """<!doctype html><link rel="stylesheet" href="/view.css">
+<main data-address="http://gateway.localhost"><p role="status">Loading …</p></main>
+<script>var told = []; var acquireVsCodeApi = () => ({ postMessage: ({ type }) => told.push(type) });</script>
+<script src="/view.js"></script>"""
+"""The document of the view, without an editor around it. `told` has what its script tells the extension."""
+PAGE = '<h1>The page</h1><script>parent.postMessage({ type: "ready" }, "*")</script>'
 
 
 # ── The view ─────────────────────────────────────────────────────────────────────────────────────
@@ -52,6 +60,37 @@ async def test_a_selection_and_a_file_are_added_to_the_message(window: EditorWin
     await window.run("Tieline: Ask About the Selection")
     await expect(chatting.composer).to_have_value(re.compile("def greet"))
     await expect(chatting.part("turn-user")).to_have_count(0)
+
+
+async def test_a_page_that_is_ready_late_is_shown(browser: Browser) -> None:
+    context = await browser.new_context()
+    page, asked, answered = await context.new_page(), asyncio.Event(), asyncio.Event()
+
+    async def serve(route: Route) -> None:
+        name = route.request.url.rpartition("/")[2]
+        if name.startswith("view."):
+            await route.fulfill(path=HERE / "media" / name)
+        elif name == "":
+            await route.fulfill(body=WEBVIEW, content_type="text/html")
+        else:
+            asked.set()
+            await answered.wait()
+            await route.fulfill(body=PAGE, content_type="text/html")
+
+    await context.route("**/*", serve)
+    await page.clock.install()
+    await page.goto("http://editor.localhost/")
+    await page.evaluate("postMessage({ type: 'embed', path: '/embed/1' }, location.origin)")
+    await asked.wait()
+    await page.clock.fast_forward(20_000)
+    await expect(page.get_by_role("main")).to_contain_text("The page has not loaded yet.")
+    answered.set()
+    await expect(page.frame_locator("iframe").get_by_role("heading")).to_be_visible()
+    await expect(page.locator("main")).to_be_hidden()
+    assert await page.evaluate("told") == ["origins", "silent", "page"]
+    await page.evaluate("postMessage({ type: 'problem', text: 'Refused' }, location.origin)")
+    await expect(page.get_by_role("main")).to_contain_text("Refused")
+    await context.close()
 
 
 # ── Faults ───────────────────────────────────────────────────────────────────────────────────────
