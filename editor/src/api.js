@@ -5,7 +5,7 @@
 const { readEvents } = require("./sse");
 
 const TIMEOUT = 15_000;
-const LIMIT = 16 << 20; // Characters of a response.
+const LIMIT = 16 << 20; // Bytes of a response.
 
 /** An error that the gateway reported; `status` is 0 if it did not answer. */
 class ApiError extends Error {
@@ -90,8 +90,9 @@ class GatewayApi {
     const stop = () => cut.abort();
     options.signal?.addEventListener("abort", stop, { once: true });
     try {
+      const token = this.#token;
       let response = await this.#send(method, path, options, cut);
-      if (response.status === 403 && method !== "GET" && (await this.#renewToken(cut)))
+      if (response.status === 403 && method !== "GET" && (await this.#renewToken(token, cut)))
         response = await this.#send(method, path, options, cut);
       if (!response.ok) throw await readError(response);
       const text = await readText(response, LIMIT);
@@ -108,16 +109,16 @@ class GatewayApi {
 
   /**
    * Fetch the token that a gateway without a key demands of web pages, and so of a web extension host.
-   * Return whether there is a new one.
+   * Return whether it differs from the one that was refused.
+   * @param {string} refused
    * @param {AbortController} cut
    */
-  async #renewToken(cut) {
+  async #renewToken(refused, cut) {
     const response = await this.#send("GET", "/api/state", {}, cut);
     if (!response.ok) return false;
     const { token = "" } = JSON.parse(await readText(response, LIMIT));
-    const isNew = token !== this.#token;
     this.#token = token;
-    return isNew;
+    return token !== refused;
   }
 
   /** @param {string} method @param {string} path @param {Options} options @param {AbortController} cut */
@@ -166,11 +167,12 @@ async function readText(response, limit) {
 async function readError(response) {
   const text = await readText(response, 1 << 20).catch(() => "");
   try {
-    const { error, message } = JSON.parse(text);
-    return new ApiError(response.status, String(error?.message ?? message), error);
+    const { error } = JSON.parse(text);
+    if (typeof error.message === "string") return new ApiError(response.status, error.message, error);
   } catch {
-    return new ApiError(response.status, `The gateway answered with status ${response.status}.`);
+    // Not the gateway's own error: a proxy, for example, has answered.
   }
+  return new ApiError(response.status, `The gateway answered with status ${response.status}.`);
 }
 
 module.exports = { ApiError, GatewayApi, readText };

@@ -3,7 +3,7 @@
 const assert = require("node:assert/strict");
 const { createServer } = require("node:http");
 const { test } = require("node:test");
-const { GatewayApi } = require("../src/api");
+const { ApiError, GatewayApi } = require("../src/api");
 const { parseAddress } = require("../src/address");
 const { Connection } = require("../src/connection");
 const { decide, MOST_STARTS } = require("../src/decisions");
@@ -195,6 +195,24 @@ test("another program on the port is named, and its end is noticed", async () =>
   });
   await reached(connection, "waiting");
   connection.disconnect();
+});
+
+test("requests that are sent at once all get the token that the gateway demands", async () => {
+  const reply = async (path, { headers, method }) => {
+    if (path.endsWith("/api/state")) return new Response('{"token": "t"}');
+    const isRefused = method === "POST" && headers["x-tieline-token"] !== "t";
+    return isRefused ? new Response('{"error": {"message": "no token"}}', { status: 403 }) : new Response("{}");
+  };
+  const api = new GatewayApi({ base: "http://gateway", fetch: reply });
+  assert.deepEqual(await Promise.all([api.post("/a", {}), api.post("/b", {})]), [{}, {}]);
+  await api.post("/c", {});
+});
+
+test("an error that is not the gateway's is reported with its status", async () => {
+  for (const body of ['{"detail": "Bad Gateway"}', '{"error": "no"}', "null", "<h1>Bad Gateway</h1>", ""]) {
+    const api = new GatewayApi({ base: "http://proxy", fetch: async () => new Response(body, { status: 502 }) });
+    await assert.rejects(api.get("/"), new ApiError(502, "The gateway answered with status 502."), body);
+  }
 });
 
 test("what listens is recognised", () => {
