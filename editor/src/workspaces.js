@@ -114,8 +114,10 @@ class Workspaces {
     const { api } = this.#connection;
     if (!api || !workspace.name) throw new Error("Tieline is not connected to a gateway.");
     const changed = await api.patch(`/api/workspaces/${encodeURIComponent(workspace.name)}`, { autonomy });
-    workspace.autonomy = String(changed?.autonomy ?? autonomy);
-    this.#autonomy.set(workspace.path, workspace.autonomy);
+    const given = String(changed?.autonomy ?? autonomy);
+    this.#autonomy.set(workspace.path, given);
+    // The folder may have been registered again since `workspace` was read.
+    for (const one of this.#all) if (one.path === workspace.path) one.autonomy = given;
     this.#emit();
   }
 

@@ -150,6 +150,15 @@ test("a setting that is removed means asking again", async () => {
   await gateway.close();
 });
 
+test("a changed autonomy is shown even if the folder was registered again meanwhile", async () => {
+  const { workspaces, close } = await opened();
+  const chosen = workspaces.current;
+  await workspaces.sync();
+  await workspaces.setAutonomy(chosen, "all");
+  assert.equal(workspaces.current.autonomy, "all");
+  await close();
+});
+
 test("a folder keeps its name while the gateway is away, so that the view keeps its page", async () => {
   const { connection, workspaces, close } = await opened();
   connection.api = null;
