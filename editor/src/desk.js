@@ -51,9 +51,10 @@ class Desk {
     const isOpened = await this.#notify(item);
     this.#shown -= 1;
     if (this.#current === item.id) this.#current = "";
+    if (isOpened) return this.show(item.id);
     // After the user has closed a notification, the others that wait are only counted in the status bar.
-    if (!isOpened) while (this.#queue.announce());
-    else await this.show(item.id);
+    if (this.#queue.state(item.id) !== "gone") while (this.#queue.announce());
+    else void this.announce();
   }
 
   /** Open the dialog or the document of an item. @param {string} id */

@@ -69,6 +69,23 @@ test("a thousand items show one notification, and closing it shows no other", as
   assert.equal(given.queue.items.length, 1000, "they still wait");
 });
 
+test("closing the notification of a settled item does not silence the others", async () => {
+  const given = desk([permission("a"), permission("b"), permission("c")], { dialog: async () => ({ option: "deny" }) });
+  const answers = [];
+  editor.answer = () => new Promise((resolve) => answers.push(resolve));
+  void given.desk.announce();
+  given.queue.settle("a");
+  void given.desk.announce();
+  answers[0](undefined);
+  await settled();
+  answers[1]("Review");
+  await settled();
+  assert.deepEqual(
+    editor.messages.map(({ text }) => text),
+    ["Agent: Run a (and 2 more)", "Agent: Run b (and 1 more)", "Agent: Run c"],
+  );
+});
+
 test("nothing is shown in do-not-disturb mode", async () => {
   await desk([permission("a")], { isQuiet: true }).desk.announce();
   assert.deepEqual(editor.messages, []);
