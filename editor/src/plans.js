@@ -68,7 +68,9 @@ class Plans {
   /** Open the document of the plan that was shown last. */
   async showLatest() {
     const plan = this.#shown.get(this.#latest);
-    if (plan) await this.#documents.show(plan.uri, { isFocused: true });
+    if (!plan) return;
+    this.#write(plan); // its text is dropped when its document is closed
+    await this.#documents.show(plan.uri, { isFocused: true });
   }
 
   /** Approve the plan of a document, or of an item's id. @param {vscode.Uri | string | undefined} which */

@@ -2,7 +2,7 @@
 
 const assert = require("node:assert/strict");
 const { beforeEach, test } = require("node:test");
-const { editor } = require("./support/vscode");
+const { editor, vscode } = require("./support/vscode");
 const { Documents } = require("../src/documents");
 const { readItems } = require("../src/items");
 const { Plans } = require("../src/plans");
@@ -32,7 +32,7 @@ function opened(more = {}, outcome = "accepted") {
   );
   const text = () => documents.provideTextDocumentContent(editor.shown[0]);
   const lenses = () => plans.provideCodeLenses({ uri: editor.shown[0] }).map(({ command }) => command.title);
-  return { queue, plans, sent, followed, text, lenses };
+  return { queue, documents, plans, sent, followed, text, lenses };
 }
 
 beforeEach(() => editor.reset());
@@ -72,6 +72,17 @@ test("a plan is approved, and its steps are followed in the document", async () 
   ]);
   assert.match(text(), /Approved\. .*\n\n## Steps: 1 of 2 done\n\n- \[x\] Read\n- \[>\] Write/);
   assert.deepEqual(plans.progress, { done: 1, total: 2, title: "Tidy up" });
+});
+
+test("a plan whose document was closed can be opened again", async (context) => {
+  let onClosed;
+  context.mock.method(vscode.workspace, "onDidCloseTextDocument", (listener) => (onClosed = listener));
+  const { queue, documents, plans, text } = opened();
+  documents.register();
+  await plans.show(queue.get("1"));
+  onClosed({ uri: editor.shown[0] });
+  await plans.showLatest();
+  assert.match(text(), /^# Tidy up/);
 });
 
 test("an agent's own options decide how a plan can be approved", async () => {
