@@ -8,7 +8,8 @@ const { relativePath } = require("./paths");
 
 /**
  * @typedef {{kind: "value", value: unknown} | {kind: "back"} | {kind: "cancel"} | {kind: "decline"}} Result
- * @typedef {{title: string, about: string, step: number, total: number, problem: string, gone: AbortSignal}} Frame
+ * @typedef {{title: string, about: string, step: number, total: number, problem: string, gone: AbortSignal,
+ *   hasBack?: boolean}} Frame
  */
 
 /** @template {vscode.QuickPickItem} Row @typedef {Row & {value: unknown}} ValueRow */
@@ -108,12 +109,12 @@ async function askFile(field, workspace, frame) {
  * @param {(finish: (result: Result) => void) => void} connect
  * @returns {Promise<Result>}
  */
-function run(control, { title, step, total, gone }, connect) {
+function run(control, { title, step, total, gone, hasBack = step > 1 }, connect) {
   const decline = { iconPath: new vscode.ThemeIcon("circle-slash"), tooltip: "Decline" };
   const back = vscode.QuickInputButtons.Back;
   control.title = title;
   control.ignoreFocusOut = true;
-  control.buttons = step > 1 ? [back, decline] : [decline];
+  control.buttons = hasBack ? [back, decline] : [decline];
   if (total > 1) [control.step, control.totalSteps] = [step, total];
   return new Promise((resolve) => {
     const close = () => finish({ kind: "cancel" });

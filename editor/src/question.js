@@ -136,7 +136,7 @@ class QuestionDialog {
     const chosen = field.many ? /** @type {unknown[]} */ (result.value) : [result.value];
     if (!chosen.includes(OTHER_VALUE))
       return { kind: "value", value: field.many && !chosen.length ? null : result.value };
-    const typed = await askText({ ...frame, title: `${frame.title} — ${OTHER}` }, "", (text) => ({
+    const typed = await askText({ ...frame, title: `${frame.title} — ${OTHER}`, hasBack: true }, "", (text) => ({
       value: text.trim(),
       problem: text.trim() ? "" : "Please enter your own answer, or go back.",
     }));

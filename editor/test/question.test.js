@@ -135,6 +135,15 @@ test("an open choice takes an answer of one's own", async () => {
   });
 });
 
+test("Back returns from an answer of one's own to the choices, even in the first step", async () => {
+  const options = [{ id: "r", label: "Red" }];
+  script(choose("Something else…"), press("back"), choose("Red"));
+  assert.deepEqual(await ask(form([{ name: "c", kind: "choice", is_open: true, required: true, options }])), {
+    action: "accept",
+    values: { c: "r" },
+  });
+});
+
 test("too many choices are refused", async () => {
   const item = form([{ name: "c", kind: "choice", many: true, maximum: 1, options: [{ id: "a" }, { id: "b" }] }]);
   script((control) => {
