@@ -7,7 +7,7 @@ const { relativePath } = require("./paths");
 const { label } = require("./text");
 
 const MOST_SELECTION = 20_000;
-const MOST_FILES = 50;
+const MOST_FILES = 20; // per message, as in the gateway
 
 /**
  * Return the text for the composer: the place of a selection and its lines.
@@ -64,13 +64,15 @@ class ChatCommands {
     const active = vscode.window.activeTextEditor?.document.uri;
     const uris = selected?.length ? selected : [uri ?? active].filter((one) => one !== undefined);
     if (uris.length === 0) return void vscode.window.showInformationMessage("Open a file first.");
-    const paths = uris.slice(0, MOST_FILES).map((one) => this.#pathOf(/** @type {vscode.Uri} */ (one)));
+    const paths = uris.map((one) => this.#pathOf(/** @type {vscode.Uri} */ (one)));
     const files = paths.filter((path) => path !== null);
     if (files.length < uris.length)
       void vscode.window.showWarningMessage("Only files in the folder of the chat can be added.");
+    if (files.length > MOST_FILES)
+      void vscode.window.showWarningMessage(`Only the first ${MOST_FILES} files were added: a message takes no more.`);
     if (files.length === 0) return;
     await this.#view.open();
-    this.#view.send({ type: "attach", files });
+    this.#view.send({ type: "attach", files: files.slice(0, MOST_FILES) });
     this.#view.send({ type: "focus" });
   }
 

@@ -3,7 +3,7 @@
 const assert = require("node:assert/strict");
 const { beforeEach, test } = require("node:test");
 const { editor, vscode } = require("./support/vscode");
-const { selectionText } = require("../src/chat-commands");
+const { ChatCommands, selectionText } = require("../src/chat-commands");
 const { PageRequests, externalUrl } = require("../src/page-requests");
 const { mainText } = require("../src/status-bar");
 const { ChatView, framePage, noticePage, readOrigins } = require("../src/view");
@@ -211,6 +211,19 @@ test("the page can open files of its folder only", async () => {
   await requests.handle({ type: "openFile", path: "../secret" });
   assert.deepEqual(editor.shown.map(String), ["file:///home/me/one/src/a.py", "file:///home/me/one/b.py"]);
   assert.equal(editor.messages[0].text, "../secret is not in the folder of this chat.");
+});
+
+test("files that a message cannot take are reported", async () => {
+  const sent = [];
+  const folder = { uri: vscode.Uri.file("/home/me/one") };
+  const commands = new ChatCommands({ open() {}, send: (message) => sent.push(message) }, { current: { folder } });
+  const uris = Array.from({ length: 21 }, (_, at) => vscode.Uri.file(`/home/me/one/${at}`));
+  await commands.addFiles(uris[0], uris);
+  assert.equal(sent[0].files.length, 20);
+  assert.deepEqual(
+    editor.messages.map(({ text }) => text),
+    ["Only the first 20 files were added: a message takes no more."],
+  );
 });
 
 test("a selection is quoted with a fence that it cannot leave", () => {
