@@ -93,8 +93,9 @@ class TunnelProcess {
     });
     child.once("error", (/** @type {NodeJS.ErrnoException} */ error) => {
       if (error.code === "ENOENT" && others.length) return this.#spawn(others, args, home);
-      const text = error.code === "ENOENT" ? `The program “${program}” was not found. ${INSTALL}` : `${error.code}`;
-      this.#close(text);
+      const isMissing = error.code === "ENOENT";
+      const problem = isMissing ? `was not found. ${INSTALL}` : `cannot be started (${error.code}).`;
+      this.#close(`The program “${program}” ${problem}`);
     });
     child.once("close", (/** @type {number | null} */ code) => {
       if (this.#child !== child) return;

@@ -48,6 +48,10 @@ test("a program that does not exist is named", async () => {
   assert.match(reason, /“\/no\/such\/program” was not found/);
 });
 
+test("a program that cannot be started is named", async () => {
+  assert.deepEqual(await started([__dirname]).closed, [`The program “${__dirname}” cannot be started (EACCES).`]);
+});
+
 test("lines are read wherever the output is cut, and other output is ignored", () => {
   const text = 'starting\n{"event":"a"}\n\n{"event":"b"}\n';
   for (let cut = 0; cut <= text.length; cut += 1) {
