@@ -39,7 +39,7 @@ async function useInVsCode({ api }, { current }, keys, documents) {
   if (!snippet) return void vscode.window.showErrorMessage("This gateway has no settings for VS Code.");
   const address = String(page.address);
   const text = forWorkspace(String(snippet.text), { address, workspace: current?.name ?? "", model });
-  const folder = model.startsWith(AGENT) ? `// This agent works in ${label(current?.path, 200)}\n` : "";
+  const folder = current?.name && model.startsWith(AGENT) ? `// This agent works in ${label(current.path, 200)}\n` : "";
   const head = `// ${label(snippet.about, 600)}\n// Nothing has been changed. Copy what you need.\n${folder}`;
   await documents.show(documents.put(TEXT_SCHEME, "vscode", "chatLanguageModels.jsonc", head + text), {
     isFocused: true,
