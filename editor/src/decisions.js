@@ -4,6 +4,7 @@
 //   tieline    -          -                   use
 //   older      -          -                   fail: update it
 //   other      -          -                   fail: another program uses the port
+//   silent     -          -                   wait: a gateway may be busy
 //   none       yes        no, or it was ours  start
 //   none       yes        it was not ours     wait: its owner may be restarting it
 //   none       no         -                   wait, with the reason
@@ -50,6 +51,8 @@ function decide(answer, address, { cannotStart, wasForeign, starts, now }) {
         action: "fail",
         reason: `Another program answers at ${address}: ${answer.detail} Stop it, or set another port in tieline.url.`,
       };
+    case "silent":
+      return { action: "wait", reason: `The program at ${address} does not answer. If it is the gateway, it is busy.` };
     case "none":
       if (cannotStart) return { action: "wait", reason: cannotStart };
       if (wasForeign) return { action: "wait", reason: `The gateway at ${address} stopped. Waiting for its restart.` };

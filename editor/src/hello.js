@@ -1,4 +1,4 @@
-// Finds out what listens at an address: a gateway that fits, an older one, another program, or nothing.
+// Finds out what listens at an address: a gateway that fits, an older one, another or a silent program, or nothing.
 
 "use strict";
 
@@ -11,7 +11,8 @@ const NEEDED = ["workspaces", "embed"];
 
 /**
  * @typedef {{kind: "tieline", version: string, features: string[], needsKey: boolean}} Found
- * @typedef {Found | {kind: "older", version: string} | {kind: "other", detail: string} | {kind: "none"}} Answer
+ * @typedef {Found | {kind: "older", version: string} | {kind: "other", detail: string} | {kind: "silent"}
+ *   | {kind: "none"}} Answer
  */
 
 /**
@@ -27,12 +28,14 @@ async function sayHello(base, { fetch = globalThis.fetch, timeout = TIMEOUT } = 
     const response = await fetch(`${base}/api/hello`, { redirect: "manual", cache: "no-store", signal: cut.signal });
     return classify(response.status, await readText(response, LIMIT).catch(() => ""));
   } catch {
-    return cut.signal.aborted ? { kind: "other", detail: "It accepts connections, but does not answer." } : NONE;
+    return cut.signal.aborted ? SILENT : NONE;
   } finally {
     clearTimeout(alarm);
   }
 }
 
+/** @type {Answer} */
+const SILENT = { kind: "silent" };
 /** @type {Answer} */
 const NONE = { kind: "none" };
 

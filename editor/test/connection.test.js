@@ -197,6 +197,20 @@ test("another program on the port is named, and its end is noticed", async () =>
   connection.disconnect();
 });
 
+test("a gateway that does not answer for a while is waited for, and not taken for another program", async () => {
+  const held = [];
+  const busy = createServer((_, response) => held.push(response));
+  await new Promise((resolve) => busy.listen(0, "127.0.0.1", resolve));
+  const look = (base) => sayHello(base, { timeout: 20 });
+  const connection = new Connection(environment(`http://127.0.0.1:${busy.address().port}`, { look }));
+  connection.connect();
+  await reached(connection, "waiting");
+  assert.match(connection.reason, /does not answer\. If it is the gateway, it is busy\.$/);
+  connection.disconnect();
+  busy.close();
+  busy.closeAllConnections();
+});
+
 test("requests that are sent at once all get the token that the gateway demands", async () => {
   const reply = async (path, { headers, method }) => {
     if (path.endsWith("/api/state")) return new Response('{"token": "t"}');
