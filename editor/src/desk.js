@@ -40,7 +40,7 @@ class Desk {
     this.#isQuiet = isQuiet;
   }
 
-  /** Show a notification of the next item, unless there is one already, a dialog is open, or it must be quiet. */
+  /** Show a notification of the next item, unless one is shown, a dialog is open, or the user must not be disturbed. */
   async announce() {
     if (this.#isQuiet() || this.#queue.opened || this.#shown >= MOST_STALE) return;
     if (this.#current && this.#queue.state(this.#current) !== "gone") return;

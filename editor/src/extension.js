@@ -232,10 +232,11 @@ class WindowParts {
     const { origin } = settings.address;
     const key = await vscode.window.showInputBox({
       title: `The key of the gateway at ${origin}`,
-      prompt: "The value of TIELINE_KEY. It is kept in the editor's secret storage. An empty one deletes it.",
+      prompt: "The value of TIELINE_KEY. It is kept in the editor's secret storage. An empty value deletes it.",
       password: true,
       ignoreFocusOut: true,
-      validateInput: (text) => (/^[\x21-\x7e]*$/.test(text.trim()) ? undefined : "A key has no spaces or accents."),
+      validateInput: (text) =>
+        /^[\x21-\x7e]*$/.test(text.trim()) ? undefined : "A key has only ASCII characters, and no spaces.",
     });
     if (key === undefined) return;
     await this.keys.set(origin, key.trim());

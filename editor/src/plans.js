@@ -14,7 +14,7 @@ const MOST_FEEDBACK = 10_000;
 const REJECTED = "Rejected";
 
 /**
- * A plan with its document. `isOver`: it was rejected, or nothing is known of its steps.
+ * A plan with its document. `isOver`: it was rejected, or it was decided elsewhere and no steps have arrived since.
  * @typedef {import("./plan-text").PlanState & {uri: vscode.Uri, isOver: boolean}} ShownPlan
  */
 /** @typedef {(item: import("./items").Item, body: unknown) => Promise<{outcome: string, message: string}>} Send */

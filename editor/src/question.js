@@ -72,7 +72,7 @@ class QuestionDialog {
     return { action: "accept", values: Object.fromEntries(given) };
   }
 
-  /** The last values of each form, so that the user need not fill in a refused form again. @type {Map<string, any>} */
+  /** The values of the last form, by the item's id, for the case that they are refused. @type {Map<string, any>} */
   #kept = new Map();
 
   /**

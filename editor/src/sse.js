@@ -55,7 +55,7 @@ class Frames {
 }
 
 /**
- * Read the events of a response until it ends. Reject if it is silent for too long, or if the signal is aborted.
+ * Read the events of a response until it ends, is silent for too long, or the signal is aborted.
  * @param {Response} response
  * @param {(data: string, id: string) => void} received
  * @param {{signal: AbortSignal, silence?: number}} options

@@ -24,7 +24,7 @@ class ChatView {
   #shown = "";
   /** Where the webview, which may be on another machine, reaches the gateway. */
   #external = /** @type {{base: string, address: string} | null} */ (null);
-  /** The gateway's client when it was shown. @type {import("./api").GatewayApi | null} */
+  /** The gateway's client when the page or the notice was shown. @type {import("./api").GatewayApi | null} */
   #api = null;
   #isReady = false;
   /** @type {Message[]} */
