@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.core.scripted import END
 from tests.web.browser import IN_CHROMIUM, Server, Window, Windows
@@ -122,6 +122,33 @@ async def test_the_page_survives_a_restart_of_the_gateway_in_mid_answer(scripted
 
 
 # ── Keys and stopping ────────────────────────────────────────────────────────────────────────────
+
+
+async def test_without_locks_a_tab_reads_the_stream_from_the_state_it_has_fetched(windows: Windows) -> None:
+    await windows.context.add_init_script("Object.defineProperty(navigator, 'locks', { value: undefined })")
+    window = await windows.new()
+    await window.say("say hello")
+    await expect(window.answer).to_contain_text("hello")
+    assert [url for url in window.requested if url.endswith("/api/state")] == [f"{window.url}/api/state"]
+
+
+async def test_a_page_whose_first_state_is_outdated_opens_with_the_next(windows: Windows, window: Window) -> None:
+    page = await windows.context.new_page()
+    windows.opened.append(fresh := Window(page, windows.url))
+    fetches: asyncio.Queue[Route] = asyncio.Queue()
+    await page.route("**/api/state", fetches.put)
+    await page.goto(windows.url)
+    first = await fetches.get()
+    await window.page.evaluate("new BroadcastChannel('tieline-stream').postMessage({ type: 'reset' })")
+    second = await fetches.get()
+    async with page.expect_response("**/api/state") as outdated:
+        await first.continue_()
+    await (await outdated.value).finished()
+    await second.continue_()
+    await expect(page.locator("body")).not_to_contain_class("is-loading")
+    await fresh.say("say hello")
+    await expect(fresh.answer).to_contain_text("hello")
+
 
 
 async def test_enter_sends_and_shift_enter_begins_a_line(scripted: Window, server: Server) -> None:

@@ -33,11 +33,11 @@ class Live {
 
   /** Fetch the state, then follow the stream for as long as the page is open. */
   start() {
+    this.#loaded = this.#load(); // first, because the stream is read from the position of the state
     this.#tabs = new TabLeader(
       (signal) => this.#follow(signal),
       (sent) => this.#onBroadcast(sent),
     );
-    this.#loaded = this.#load();
     return this.#loaded;
   }
 
@@ -64,6 +64,7 @@ class Live {
       try {
         const state = await getState();
         if (mine === this.#loads) this.#adopt(state);
+        else await this.#loaded; // this state is outdated: a newer one is being fetched
         return;
       } catch {
         this.#emit("link", "lost");
