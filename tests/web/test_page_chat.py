@@ -150,6 +150,12 @@ async def test_a_page_whose_first_state_is_outdated_opens_with_the_next(windows:
     await expect(fresh.answer).to_contain_text("hello")
 
 
+async def test_a_message_too_long_to_keep_as_a_draft_can_be_sent(scripted: Window, server: Server) -> None:
+    await scripted.composer.evaluate(
+        "(area) => { area.value = 'x'.repeat(6e6); area.dispatchEvent(new Event('input')) }"
+    )
+    await expect(scripted.part("send")).to_be_enabled()
+
 
 async def test_enter_sends_and_shift_enter_begins_a_line(scripted: Window, server: Server) -> None:
     await scripted.composer.press_sequentially("one")
