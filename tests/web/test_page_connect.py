@@ -136,6 +136,21 @@ async def test_a_gateway_with_a_key_asks_for_it_once(browser: Browser, locked_se
     await locked_server.stop()
 
 
+async def test_escape_does_not_close_the_dialog_that_asks_for_the_key(browser: Browser, locked_server: Server) -> None:
+    await locked_server.start()
+    async with profile(browser, locked_server.url) as windows:
+        window = Window(await windows.context.new_page(), windows.url)
+        windows.opened.append(window)
+        await window.page.goto(windows.url)
+        await expect(window.part("key")).to_be_focused()
+        for _ in range(3):
+            await window.page.keyboard.press("Escape")
+        await window.part("key").fill(KEY)
+        await window.part("unlock").click()
+        await expect(window.page.locator("body")).not_to_contain_class("is-loading")
+    await locked_server.stop()
+
+
 async def _is_unknown_at_another_port(window: Window) -> None:
     """A server at another port of the same host gets nothing that opens the gateway."""
     heard: list[bytes] = []

@@ -40,7 +40,8 @@ function askForKey() {
     );
     const dialog = h(
       "dialog",
-      { class: "dialog", "aria-label": "Key required", oncancel: (event) => event.preventDefault() },
+      // Escape closes every dialog, even if `cancel` is prevented: at the second press in a row.
+      { class: "dialog", "aria-label": "Key required", onclose: () => dialog.showModal() },
       form,
     );
     form.addEventListener("submit", async (event) => {
