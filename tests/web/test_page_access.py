@@ -49,6 +49,14 @@ NOTICES = """
   };
   document.hasFocus = () => false;
 """
+NO_NOTICES = """
+  window.Notification = class {
+    static permission = "granted";
+    constructor() { throw new TypeError("Illegal constructor"); }
+  };
+  document.hasFocus = () => false;
+"""
+"""Chrome on Android: a page may ask for the permission, but only a service worker can show a notification."""
 
 
 async def nameless(window: Window) -> list[str]:
@@ -158,3 +166,11 @@ async def test_who_looks_elsewhere_is_notified_once(windows: Windows) -> None:
     assert title == "Run echo from the terminal"
     assert "demo/scripted" in body
     assert tag == other  # the browser shows one for both
+
+
+async def test_a_browser_without_notifications_of_pages_still_shows_what_waits(windows: Windows) -> None:
+    await windows.context.add_init_script(NO_NOTICES)
+    window = await windows.new()
+    await window.say(ECHO)
+    await expect(window.ask).to_be_visible()
+    await expect(window.part("inbox-button")).to_have_accessible_name("Inbox: 1 waiting")

@@ -37,12 +37,16 @@ live.on("inbox", (items) => {
 function notifyUser(item) {
   announce(`Waiting for you: ${headline(item)}`);
   if (document.hasFocus() || !("Notification" in globalThis) || Notification.permission !== "granted") return;
-  // Browsers show only one notification per tag, even if several tabs create it.
-  const notification = new Notification(headline(item), { body: originText(item), tag: `tieline-${item.id}` });
-  notification.onclick = () => {
-    focus();
-    notification.close();
-  };
+  try {
+    // Browsers show only one notification per tag, even if several tabs create it.
+    const notification = new Notification(headline(item), { body: originText(item), tag: `tieline-${item.id}` });
+    notification.onclick = () => {
+      focus();
+      notification.close();
+    };
+  } catch {
+    // On Android, only a service worker can show notifications. The title and the icon still show the count.
+  }
 }
 
 function showTitle() {
