@@ -305,6 +305,7 @@ ASKS: dict[str, InboxItem] = {
     "a long plan": PlanReview(title=TAG, plan=ELEMENTS * 30),
     "questions": Question(message=TAG, fields=FIELDS),
     "a place": Question(message=TAG, url=f"javascript:{RUN}"),
+    "no place": Question(message=TAG, url="https://["),
     "another place": Question(message=TAG, url=f"https://evil.example/\"onclick='{RUN}'"),
 }
 ORIGIN = Origin(model=TAG, frontend=TAG, client=TAG, title=TAG)

@@ -61,10 +61,8 @@ export function questionBody(item) {
 /** Create a link to the web page on which a question is to be answered. */
 function place(url) {
   if (!url || !/^https?:/.test(url)) return "";
-  return h(
-    "p",
-    {},
-    h("a", { class: "button", href: url, target: "_blank", rel: "noopener noreferrer" }, `Open ${new URL(url).host}`),
-    h("span", { class: "muted path" }, ` ${url}`),
-  );
+  const link = h("a", { class: "button", href: url, target: "_blank", rel: "noopener noreferrer" });
+  if (!link.host) return ""; // not a valid URL
+  link.append(`Open ${link.host}`);
+  return h("p", {}, link, h("span", { class: "muted path" }, ` ${url}`));
 }
