@@ -211,6 +211,15 @@ async def test_a_key_is_replaced_and_an_upstream_removed(fresh: Windows, upstrea
     await expect(window.part("backends")).not_to_contain_text("mine")
 
 
+async def test_another_upstream_of_the_same_provider_is_proposed_with_a_free_name(fresh: Windows) -> None:
+    window = await fresh.new("/connect#add-model")
+    name = await window.part("name").input_value()
+    await window.part("api-key").fill(SECRET)
+    await window.part("add").click()
+    await window.page.get_by_role("button", name="Add another").click()
+    await expect(window.part("name")).to_have_value(f"{name}-2")
+
+
 async def test_another_tab_learns_of_an_added_model(fresh: Windows, upstream: str) -> None:
     chat = await fresh.new()
     connect = await fresh.new("/connect#add-model")

@@ -154,6 +154,7 @@ class UpstreamForm extends HTMLElement {
     const entered = this.#entered;
     await this.#busy(this.#add, async () => {
       await post("/api/upstreams", entered);
+      this.#taken = [...this.#taken, entered.name];
       this.#showDone(entered.name, this.#tested?.model || entered.models[0] || "");
       this.#reset();
       this.dispatchEvent(new CustomEvent("added", { detail: entered.name }));
