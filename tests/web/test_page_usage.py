@@ -1,8 +1,11 @@
 """The Usage page: keys are created and revoked there, and every key sees its own usage."""
 
+import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx2
@@ -91,6 +94,7 @@ async def test_keys_are_created_shown_once_and_revoked_and_each_sees_its_own_usa
             await window.page.keyboard.press("Enter")
             await window.part("confirm").press("Enter")
             await expect(window.part("key-row")).to_contain_text("(revoked)")
+            await expect(window.part("keys")).to_be_focused()
         async with httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
             response = await http.post("/v1/chat/completions", json=CHAT, headers={"x-api-key": key})
             assert response.status_code == 401
@@ -112,3 +116,34 @@ async def test_notes_count_the_requests_without_a_price_and_those_that_are_estim
         await expect(window.page.locator("tl-usage > .form-hint")).to_have_text(
             "The cost of 1 request is unknown, because the model has no price. The tokens of 2 requests are estimates."
         )
+
+
+
+
+async def test_usage_of_a_range_that_arrives_late_does_not_replace_the_chosen_one(
+    browser: Browser, tmp_path: Path
+) -> None:
+    sums = {"requests": 3, "input": 1, "output": 1, "cache_read": 0, "cache_write": 0, "cost": None}
+    row = {**sums, "unpriced": 0, "estimated": 0}
+    go = asyncio.Event()
+    week, quarter = (str((datetime.now(UTC) - timedelta(days=days - 1)).date()) for days in (7, 90))
+
+    async def answer(route: Route) -> None:
+        if week in route.request.url:
+            await go.wait()
+        days = ("2027-01-01", "2027-01-02") if quarter in route.request.url else ("2027-01-02",)
+        await route.fulfill(json={"rows": [{"day": day, **row} for day in days]})
+
+    async with gateway(tmp_path) as server, unlocked(browser, server, OWN, "/usage") as window:
+        await window.page.route("**/api/usage?*", answer)
+        await window.part("usage-sums-by").select_option("day")
+        await expect(window.part("usage-row")).to_have_count(1)
+        async with window.page.expect_request(re.compile(week)):
+            await window.part("usage-range").select_option("7")
+        await window.part("usage-range").select_option("90")
+        await expect(window.part("usage-row")).to_have_count(2)
+        async with window.page.expect_response(re.compile(week)) as late:
+            go.set()
+        await (await late.value).finished()
+        await window.page.evaluate("() => new Promise((resolve) => setTimeout(resolve))")
+        await expect(window.part("usage-row")).to_have_count(2)

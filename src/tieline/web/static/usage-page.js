@@ -18,7 +18,6 @@ listenForKeys({ items: () => goToInboxItems(null) });
 await live.start();
 const { key } = live.state;
 setText(document.querySelector(".whose"), key.is_admin ? "All keys" : `Your key: ${key.name}`);
-usage.isAdmin = key.is_admin;
 keys.hidden = !key.has_keys;
 await Promise.all([usage.load(), key.has_keys && keys.load()]);
 document.body.classList.remove("is-loading");

@@ -35,8 +35,8 @@ const COLUMNS = [
 ];
 
 class UsageView extends HTMLElement {
-  isAdmin = true;
   #days = [];
+  #loads = 0;
   #range = choice("Range", RANGES, "30", () => this.load());
   #group = choice("Sums by", GROUPS, "key", () => this.load());
   #measure = choice(
@@ -73,10 +73,12 @@ class UsageView extends HTMLElement {
   }
 
   async load() {
+    const mine = (this.#loads += 1);
     const group = this.#group.input.value;
     const days = await attempt(() => get(`/api/usage?by=day&${this.#query}`));
+    if (mine !== this.#loads) return;
     const sums = group === "day" ? days : await attempt(() => get(`/api/usage?by=${group}&${this.#query}`));
-    if (!days || !sums) return;
+    if (!days || !sums || mine !== this.#loads) return;
     this.#days = days.rows;
     this.#fill(group, sums.rows);
     this.#draw();
