@@ -118,6 +118,33 @@ async def test_notes_count_the_requests_without_a_price_and_those_that_are_estim
         )
 
 
+async def test_an_unfinished_number_or_date_is_a_mistake_and_not_an_empty_field(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with gateway(tmp_path) as server, unlocked(browser, server, OWN, "/usage") as window:
+        await window.part("key-name").fill("alice")
+        for field, typed in (("tokens_per_day", "1e"), ("key-expires", "12")):
+            await window.part(field).focus()
+            await window.page.keyboard.type(typed)
+            await window.part("create-key").click()
+            await expect(window.part(field)).to_be_focused()
+            await expect(window.page.locator(".field-problem:visible")).to_have_count(1)
+            await expect(window.part("key-row")).to_have_count(0)
+            await window.part(field).fill("")
+        await window.part("create-key").click()
+        await expect(window.part("key-row")).to_have_count(1)
+
+
+async def test_the_permissions_of_a_new_key_do_not_carry_over_to_the_next(browser: Browser, tmp_path: Path) -> None:
+    async with gateway(tmp_path) as server, unlocked(browser, server, OWN, "/usage") as window:
+        await window.part("key-name").fill("alice")
+        await window.part("key-page").uncheck()
+        await window.part("key-admin").check()
+        await window.part("create-key").click()
+        await expect(window.part("key-row")).to_have_count(1)
+        await expect(window.part("key-name")).to_have_value("")
+        await expect(window.part("key-admin")).not_to_be_checked()
+        await expect(window.part("key-page")).to_be_checked()
 
 
 async def test_usage_of_a_range_that_arrives_late_does_not_replace_the_chosen_one(

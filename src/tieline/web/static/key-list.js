@@ -5,7 +5,7 @@ import { copyText } from "./clipboard.js";
 import { confirmAction } from "./confirm-dialog.js";
 import { h } from "./dom.js";
 import { formField } from "./form-field.js";
-import { formatAge } from "./format.js";
+import { formatDateTime } from "./format.js";
 import { icon } from "./icons.js";
 import { announce, attempt, notify } from "./notices.js";
 
@@ -25,7 +25,7 @@ const SWITCHES = [
 ];
 
 class KeyList extends HTMLElement {
-  #list = h("ul", { class: "rows", data: { test: "keys" } });
+  #list = h("ul", { class: "rows", "aria-label": "Keys", tabIndex: -1, data: { test: "keys" } });
   #fields = {
     name: formField("Name", input("text", "key-name", { required: true })),
     models: formField("Models", input("text", "key-models"), {
@@ -43,7 +43,7 @@ class KeyList extends HTMLElement {
   #switches = SWITCHES.map(([name, label]) => [
     name,
     label,
-    h("input", { type: "checkbox", checked: name === "page", data: { test: `key-${name}` } }),
+    h("input", { type: "checkbox", defaultChecked: name === "page", data: { test: `key-${name}` } }),
   ]);
   #create = h("button", { type: "submit", class: "primary", data: { test: "create-key" } }, "Create a key");
   #shown = h("div", { class: "setup-done", tabIndex: -1, hidden: true, data: { test: "new-key" } });
@@ -77,11 +77,14 @@ class KeyList extends HTMLElement {
 
   async load() {
     const found = await attempt(() => get("/api/keys"));
-    if (found) this.#list.replaceChildren(...found.keys.map((key) => this.#row(key)));
+    if (!found) return;
+    const hadFocus = this.#list.contains(document.activeElement);
+    this.#list.replaceChildren(...found.keys.map((key) => this.#row(key)));
+    if (hadFocus) this.#list.focus();
   }
 
   #row(key) {
-    const used = key.last_used ? `last used ${formatAge(key.last_used)}` : "not used yet";
+    const used = key.last_used ? `last used ${formatDateTime(key.last_used)}` : "not used yet";
     const action = (label, run, danger = false) =>
       h(
         "button",
@@ -119,17 +122,23 @@ class KeyList extends HTMLElement {
 
   async #submit(event) {
     event.preventDefault();
-    for (const field of Object.values(this.#fields)) field.problem = "";
+    const form = event.target;
+    const fields = Object.values(this.#fields);
+    for (const field of fields) field.problem = "";
+    // The value of an unfinished number or date is empty, so it would be a key without this limit.
+    const unfinished = fields.find(({ input: { validity } }) => validity.badInput);
+    if (unfinished) {
+      complain(unfinished, unfinished.input.validationMessage);
+      return;
+    }
     this.#create.disabled = true;
     try {
       this.#show(await post("/api/keys", { name: this.#fields.name.input.value.trim(), rules: this.#rules }));
-      for (const { input: field } of Object.values(this.#fields)) field.value = "";
+      form.reset();
     } catch (error) {
       const field = this.#fields[error.param?.replace("rules.", "")];
-      if (field) {
-        field.problem = error.message;
-        field.input.focus();
-      } else notify(error.message, "bad");
+      if (field) complain(field, error.message);
+      else notify(error.message, "bad");
     } finally {
       this.#create.disabled = false;
     }
@@ -159,8 +168,9 @@ class KeyList extends HTMLElement {
   async #revoke(name) {
     const consequence = "Clients that use it stop working at once. This cannot be undone.";
     if (!(await confirmAction(`Revoke the key ${name}?`, consequence, "Revoke"))) return;
-    await attempt(() => post(`/api/keys/${encodeURIComponent(name)}/revoke`));
+    const revoked = await attempt(() => post(`/api/keys/${encodeURIComponent(name)}/revoke`));
     await this.load();
+    if (revoked) announce(`The key ${name} was revoked.`);
   }
 
   #show({ name, key }) {
@@ -179,6 +189,11 @@ class KeyList extends HTMLElement {
     this.#shown.focus();
     announce(`The key of ${name} is shown.`);
   }
+}
+
+function complain(field, text) {
+  field.problem = text;
+  field.input.focus();
 }
 
 function input(type, test, more = {}) {
