@@ -12,6 +12,7 @@ const LATEST = 12; // Number of messages of a long history that are shown at fir
 /** Fires `close` when the user closes the details. */
 class LegDetail extends HTMLElement {
   #id = null;
+  #loads = 0;
   #head = h("div", { class: "leg-head" });
   #body = h("div", { class: "leg-body" });
   #timer = 0;
@@ -31,6 +32,7 @@ class LegDetail extends HTMLElement {
 
   async open(id) {
     const isOther = id !== this.#id;
+    const mine = (this.#loads += 1);
     this.#id = id;
     this.hidden = false;
     if (isOther) {
@@ -40,9 +42,9 @@ class LegDetail extends HTMLElement {
     }
     try {
       const detail = await get(`/api/traffic/${encodeURIComponent(id)}`);
-      if (id === this.#id) this.#show(detail);
+      if (mine === this.#loads) this.#show(detail);
     } catch (error) {
-      if (id === this.#id)
+      if (mine === this.#loads)
         this.#body.replaceChildren(
           h(
             "p",
@@ -56,6 +58,7 @@ class LegDetail extends HTMLElement {
   close() {
     this.hidden = true;
     this.#id = null;
+    this.#loads += 1;
   }
 
   /** Load the request again, after a short delay, if it is the one that has changed. */
@@ -70,6 +73,7 @@ class LegDetail extends HTMLElement {
   }
 
   #show({ leg, request, events, notes, shown }) {
+    const isOver = leg.status !== "running";
     this.#head.replaceChildren(...summary(leg));
     this.#body.replaceChildren(
       ...(notes?.length
@@ -89,11 +93,13 @@ class LegDetail extends HTMLElement {
       section("1. What the client sent", ...sent(request)),
       section(
         `2. What ${leg.backend || "the upstream"} answered`,
-        events.length ? eventList(events) : h("p", { class: "muted" }, "Nothing yet."),
+        events.length ? eventList(events, isOver) : h("p", { class: "muted" }, "Nothing yet."),
       ),
       section(
         "3. What the client received",
-        shown ? eventList(shown.map((event) => ({ event }))) : h("p", { class: "muted" }, "The same, unchanged."),
+        shown
+          ? eventList(shown.map((event) => ({ event })), isOver)
+          : h("p", { class: "muted" }, "The same, unchanged."),
       ),
       raw("Everything as JSON", { request, events, shown }),
     );

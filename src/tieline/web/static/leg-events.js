@@ -6,15 +6,17 @@ import { formatCount, formatUsage, humanize } from "./format.js";
 
 const MAX_TEXT = 20_000;
 
-/** Create the list. Each element of `events` is {at, event}, or {event} if the time is not known. */
-export function eventList(events) {
+/** Create the list. Each element of `events` is {at, event}, or {event} if the time is not known.
+ *
+ * If the answer is over (`isOver`), parts without an end are marked as cut off. */
+export function eventList(events, isOver) {
   const entries = [];
   const open = new Map();
   const states = new Map();
   for (const { at = null, event } of events) {
     if (event.type === "part_delta") open.get(event.index)?.chunks.push(event.text);
     else if (event.type === "part_start") {
-      open.set(event.index, { at, part: event.part, chunks: [], isCut: true });
+      open.set(event.index, { at, part: event.part, chunks: [], isCut: isOver });
       entries.push(open.get(event.index));
     } else if (event.type === "part_end") {
       const begun = open.get(event.index);
@@ -23,7 +25,7 @@ export function eventList(events) {
       open.delete(event.index);
     } else if (event.type !== "activity" || isNews(states, event)) entries.push({ at, event });
   }
-  // Parts without an end were cut off. Show the text that has arrived.
+  // Of parts without an end, show the text that has arrived.
   for (const begun of open.values()) begun.part = withText(begun.part, begun.chunks.join(""));
   return h("ol", { class: "story" }, entries.map(entry));
 }

@@ -123,6 +123,7 @@ class LegTable extends HTMLElement {
     if (!row) {
       row = new Row();
       this.#rows.set(leg.id, row);
+      if (leg.id === this.#chosen) row.element.setAttribute("aria-selected", "true");
     }
     this.#legs.set(leg.id, leg);
     row.show(leg);

@@ -26,16 +26,29 @@ const [table, chart, detail, filter, states] = ["tl-legs", "tl-chart", "tl-leg",
 );
 let timer = 0;
 let asked = 0;
+/** The requests that have changed while the list is being fetched: it may contain their older state. */
+let changed = null;
 
 /** Fetch the requests that match the filter, newest first. */
 async function load() {
   const mine = (asked += 1);
+  changed = new Map();
   const query = filter.value.trim();
   const found = await attempt(() => get(`/api/traffic?query=${encodeURIComponent(query)}`));
-  if (!found || mine !== asked) return;
+  if (mine !== asked) return;
+  const newer = changed;
+  changed = null;
+  if (!found) return;
   table.words = query;
   table.legs = found.legs;
   chart.legs = found.legs;
+  newer.forEach(learn);
+}
+
+function learn(leg) {
+  changed?.set(leg.id, leg);
+  table.learn(leg);
+  chart.learn(leg);
 }
 
 async function loadOlder(before) {
@@ -80,8 +93,7 @@ function listen() {
     table.focusRow(chosen);
   });
   live.on("leg", ({ leg }) => {
-    table.learn(leg);
-    chart.learn(leg);
+    learn(leg);
     detail.learn(leg);
   });
   live.on("reset", load);
