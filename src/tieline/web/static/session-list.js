@@ -75,6 +75,7 @@ class SessionList extends HTMLElement {
     const all = [...live.sessions.values()].sort((one, other) => other.updated - one.updated);
     const shown = words ? all.filter(({ title, model }) => `${title} ${model}`.toLowerCase().includes(words)) : all;
     for (const id of this.#rows.keys()) if (!live.sessions.has(id)) this.#rows.delete(id);
+    const focused = [...this.#list.children].findIndex((row) => row.contains(document.activeElement));
     arrange(
       this.#list,
       shown.map((summary) => this.#row(summary).element),
@@ -83,6 +84,9 @@ class SessionList extends HTMLElement {
     this.#none.hidden = shown.length > 0;
     setText(this.#none, words ? "No matching chats." : "No chats yet.");
     this.#mark();
+    // If the row with the focus was deleted, the next one gets it, or the last one.
+    if (focused >= 0 && !this.#list.contains(document.activeElement))
+      (this.#list.children[focused] ?? this.#list.lastElementChild)?.querySelector("a").focus();
   }
 
   #row(summary) {
@@ -201,20 +205,23 @@ class Row {
       if (isOver) return; // removing the field fires `blur`, which would end it a second time
       isOver = true;
       const title = input.value.trim();
+      const hadFocus = document.activeElement === input;
       input.replaceWith(this.#link);
-      this.#link.focus();
+      if (hadFocus) this.#link.focus();
       if (keeps && title && title !== this.#summary.title) {
         const summary = await attempt(() => patch(`/api/sessions/${this.#id}`, { title }));
         if (summary) live.learn(summary);
       }
     };
     input.addEventListener("keydown", (event) => {
+      event.stopPropagation();
+      if (event.isComposing || event.keyCode === 229) return; // the key belongs to the input method
       if (event.key === "Enter") end(true);
       else if (event.key === "Escape") end(false);
-      event.stopPropagation();
     });
     input.addEventListener("blur", () => end(true));
     this.#link.replaceWith(input);
+    input.focus();
     input.select();
   }
 
