@@ -1,8 +1,11 @@
-"""The list of chats, used with the keyboard."""
+"""The list of chats and the lists of options, used with the keyboard while messages arrive."""
 
-from playwright.async_api import expect
+import asyncio
+import re
 
-from tests.web.browser import IN_CHROMIUM, Window
+from playwright.async_api import Route, expect
+
+from tests.web.browser import IN_CHROMIUM, Server, Window, Windows
 
 pytestmark = IN_CHROMIUM
 
@@ -51,3 +54,42 @@ async def test_the_focus_moves_to_the_next_chat_when_one_is_deleted(scripted: Wi
     await expect(links).to_have_count(2)
     await expect(links.nth(1)).to_contain_text("First")
     await expect(links.nth(1)).to_be_focused()
+
+
+# ── Options ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_enter_chooses_from_the_files_that_match_what_was_typed(scripted: Window, server: Server) -> None:
+    for name in ("apple.txt", "grape.txt"):
+        (server.root / name).write_text("")
+    go = asyncio.Event()
+
+    async def delay(route: Route) -> None:
+        await go.wait()
+        await route.continue_()
+
+    await scripted.composer.press("@")
+    await expect(scripted.page.get_by_role("option").first).to_contain_text("apple.txt")
+    await scripted.page.route("**/api/files?query=grape", delay)
+    async with scripted.page.expect_request("**/api/files?query=grape"):
+        await scripted.page.keyboard.insert_text("grape")
+    await scripted.page.keyboard.press("Enter")
+    go.set()
+    await expect(scripted.page.locator(".composer .chip")).to_have_text(re.compile("grape.txt"))
+
+
+async def test_an_update_of_the_chat_does_not_move_the_marked_option(windows: Windows) -> None:
+    window, other = await windows.new(), await windows.new()
+    await window.say("say hello")
+    await expect(window.answer).to_contain_text("hello")
+    await expect(other.part("session")).to_have_count(1)
+    await window.page.bring_to_front()
+    await window.part("mode-picker").get_by_role("button").click()
+    await window.page.keyboard.press("ArrowDown")
+    marked = window.page.locator(".picker-option.is-active:visible")
+    await expect(marked).to_have_attribute("data-at", "1")
+    await other.part("session").locator("a").press("F2")
+    await other.page.keyboard.type("Renamed")
+    await other.page.keyboard.press("Enter")
+    await expect(window.part("session")).to_contain_text("Renamed")
+    await expect(marked).to_have_attribute("data-at", "1")

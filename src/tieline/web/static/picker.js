@@ -18,6 +18,8 @@ class Picker extends HTMLElement {
   #shown = [];
   #active = -1;
   #ask = 0;
+  /** The last search: a promise of whether its results are shown. */
+  #searched = null;
   #id = freshId("list");
   #words = h("span", { class: "picker-words" });
   #button = h("button", {
@@ -45,7 +47,7 @@ class Picker extends HTMLElement {
     this.#button.append(this.#words);
     if (!this.dataset.icon) this.#button.append(icon("down"));
     this.append(this.#button, this.#panel);
-    this.#input.addEventListener("input", () => this.#search());
+    this.#input.addEventListener("input", () => this.#startSearch());
     this.#panel.addEventListener("keydown", (event) => this.#key(event));
     this.#panel.addEventListener("toggle", (event) => this.#toggled(event.newState === "open"));
     this.#list.addEventListener("click", (event) => this.#clicked(event));
@@ -55,9 +57,10 @@ class Picker extends HTMLElement {
   }
 
   set options(options) {
+    if (JSON.stringify(options) === JSON.stringify(this.#options)) return; // keep the active option of an open list
     this.#options = options;
     this.#render();
-    if (this.isOpen) this.#search();
+    if (this.isOpen) this.#startSearch();
   }
 
   set value(value) {
@@ -81,7 +84,7 @@ class Picker extends HTMLElement {
     this.#list.setAttribute("aria-label", this.label);
     this.#panel.classList.toggle("is-short", !this.source && this.#options.length <= SHORT);
     this.#panel.showPopover();
-    this.#search();
+    this.#startSearch();
     // On a phone, focusing the field opens the keyboard, which would hide half of the list.
     (matchMedia("(hover: none)").matches && this.#options.length ? this.#list : this.#input).focus();
   }
@@ -99,13 +102,18 @@ class Picker extends HTMLElement {
     if (!isOpen && this.#panel.contains(document.activeElement)) this.#button.focus();
   }
 
+  #startSearch() {
+    this.#searched = this.#search();
+  }
+
   async #search() {
     const words = this.#input.value.trim().toLowerCase();
     const ask = (this.#ask += 1);
     const found = this.source ? await this.source(words) : this.#options.filter((option) => isFound(option, words));
-    if (ask !== this.#ask) return;
+    if (ask !== this.#ask) return false;
     this.#show(found.slice(0, MAX_SHOWN), words);
     this.#position();
+    return true;
   }
 
   #show(found, words) {
@@ -167,6 +175,7 @@ class Picker extends HTMLElement {
   }
 
   #key(event) {
+    if (event.isComposing) return event.stopPropagation();
     const moves = {
       ArrowDown: this.#active + 1,
       ArrowUp: this.#active - 1,
@@ -174,7 +183,7 @@ class Picker extends HTMLElement {
       PageUp: this.#active - 10,
     };
     if (event.key in moves) this.#activate(Math.max(0, moves[event.key]));
-    else if (event.key === "Enter") this.#pick(this.#active);
+    else if (event.key === "Enter") this.#pickActive();
     else if (event.key === "Tab") return this.#panel.hidePopover();
     else if (event.key === "Escape") this.#close();
     else return event.stopPropagation();
@@ -191,6 +200,11 @@ class Picker extends HTMLElement {
   #pointed(event) {
     const row = event.target.closest("[data-at]");
     if (row && Number(row.dataset.at) !== this.#active) this.#activate(Number(row.dataset.at));
+  }
+
+  /** Choose the active option, after the results for the text in the search field have arrived. */
+  async #pickActive() {
+    if ((await this.#searched) && this.isOpen) this.#pick(this.#active);
   }
 
   #pick(at) {
