@@ -93,3 +93,16 @@ async def test_an_update_of_the_chat_does_not_move_the_marked_option(windows: Wi
     await other.page.keyboard.press("Enter")
     await expect(window.part("session")).to_contain_text("Renamed")
     await expect(marked).to_have_attribute("data-at", "1")
+
+
+# ── Shortcuts ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_character_typed_with_altgr_is_no_shortcut(scripted: Window) -> None:
+    await chats(scripted, "First")
+    address = scripted.page.url
+    await scripted.composer.press("Control+Alt+n")  # Windows reports AltGr as both modifiers
+    await scripted.composer.fill("Still here")
+    assert scripted.page.url == address
+    await scripted.composer.press("Alt+n")
+    assert scripted.page.url != address

@@ -31,7 +31,8 @@ export function listenForKeys(actions) {
 
 function wanted(event, { escape, models, fresh, items, write }) {
   if (event.defaultPrevented || document.querySelector("dialog[open]")) return null;
-  if (event.altKey) return { KeyN: fresh, KeyI: items }[event.code];
+  // On Windows, AltGr, which types characters, counts as Ctrl and Alt.
+  if (event.altKey) return event.ctrlKey ? null : { KeyN: fresh, KeyI: items }[event.code];
   if (event.ctrlKey || event.metaKey) return { KeyK: models }[event.code];
   if (event.key === "Escape") return document.querySelector(":popover-open") ? null : escape;
   return isTyping(event) ? null : { "/": write, "?": showSheet }[event.key];
