@@ -106,3 +106,11 @@ async def test_a_character_typed_with_altgr_is_no_shortcut(scripted: Window) -> 
     assert scripted.page.url == address
     await scripted.composer.press("Alt+n")
     assert scripted.page.url != address
+
+
+async def test_the_mode_of_a_model_that_is_gone_is_not_used_for_another(windows: Windows) -> None:
+    choice = '{"model": "agent/gone", "mode": "architect"}'
+    await windows.context.add_init_script(f"localStorage.setItem('tieline-choice', '{choice}')")
+    window = await windows.new()
+    await window.say("say hello")
+    await expect(window.answer).to_contain_text("hello")

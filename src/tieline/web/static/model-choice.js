@@ -58,8 +58,10 @@ export function rememberedChoice({ models, default_model: standard = null }) {
     // Nothing usable is saved.
   }
   const known = (wanted) => models.some(({ id }) => id === wanted);
-  if (!known(choice.model)) choice.model = known(standard) ? standard : (models[0]?.id ?? null);
-  return { model: choice.model, mode: choice.mode ?? null, effort: choice.effort ?? null };
+  const { model, mode = null, effort = null } = choice;
+  if (known(model)) return { model, mode, effort };
+  // The default model may not have the mode that was chosen for another.
+  return { model: known(standard) ? standard : (models[0]?.id ?? null), mode: null, effort };
 }
 
 export function rememberChoice({ model, mode, effort }) {
