@@ -71,7 +71,7 @@ async def test_keys_are_created_shown_once_and_revoked_and_each_sees_its_own_usa
             await window.open("/usage")
             await expect(window.part("usage-row")).to_have_count(2)
             await expect(window.part("usage-row").filter(has_text="alice")).to_contain_text("$0.00")
-            await expect(window.part("usage-row").filter(has_text="(own key)")).to_be_visible()
+            await expect(window.part("usage-row").filter(has_text="(no named key)")).to_be_visible()
             await expect(window.part("usage-chart").locator("rect")).to_have_count(1)
             await window.part("usage-sums-by").select_option("model")
             await expect(window.part("usage-row")).to_have_count(1)
@@ -80,6 +80,9 @@ async def test_keys_are_created_shown_once_and_revoked_and_each_sees_its_own_usa
                 await window.part("csv").click()
             assert first_line(Path(await (await started.value).path())).startswith("day,model,requests,")
             assert await nameless(window) == []
+            assert await window.width_beyond() == 0
+            await window.page.set_viewport_size({"width": 390, "height": 844})
+            await expect(window.page.get_by_role("columnheader", name="Cost")).to_be_in_viewport(ratio=1)
             assert await window.width_beyond() == 0
         async with unlocked(browser, server, key, "/") as theirs:
             await expect(theirs.page.locator('nav a[data-page="connect"]')).to_be_hidden()

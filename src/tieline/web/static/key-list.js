@@ -5,7 +5,6 @@ import { copyText } from "./clipboard.js";
 import { confirmAction } from "./confirm-dialog.js";
 import { h } from "./dom.js";
 import { formField } from "./form-field.js";
-import { formatDateTime } from "./format.js";
 import { icon } from "./icons.js";
 import { announce, attempt, notify } from "./notices.js";
 
@@ -23,6 +22,7 @@ const SWITCHES = [
   ["page", "This page"],
   ["admin", "Everything (admin)"],
 ];
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }); // the time is known only to the hour
 
 class KeyList extends HTMLElement {
   #list = h("ul", { class: "rows", "aria-label": "Keys", tabIndex: -1, data: { test: "keys" } });
@@ -84,7 +84,7 @@ class KeyList extends HTMLElement {
   }
 
   #row(key) {
-    const used = key.last_used ? `last used ${formatDateTime(key.last_used)}` : "not used yet";
+    const used = key.last_used ? `last used on ${day.format(new Date(key.last_used * 1000))}` : "not used yet";
     const action = (label, run, danger = false) =>
       h(
         "button",

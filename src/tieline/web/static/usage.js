@@ -48,7 +48,7 @@ class UsageView extends HTMLElement {
   #summary = h("span", { class: "chart-summary" });
   #title = h("strong", {}, "Tokens");
   #svg = document.createElementNS(SVG, "svg");
-  #table = h("table", { class: "legs usage-table", id: "usage-table", tabIndex: -1, data: { test: "usage-table" } });
+  #table = h("table", { class: "usage-table", id: "usage-table", tabIndex: -1, data: { test: "usage-table" } });
   #nothing = h("p", { class: "muted", hidden: true, data: { test: "no-usage" } }, "No usage recorded in this period.");
   #note = h("p", { class: "muted form-hint" });
 
@@ -66,7 +66,7 @@ class UsageView extends HTMLElement {
         this.#svg,
       ),
       this.#nothing,
-      this.#table,
+      h("div", { class: "usage-frame" }, this.#table),
       this.#note,
     );
     new ResizeObserver(() => this.#draw()).observe(this);
@@ -105,7 +105,7 @@ class UsageView extends HTMLElement {
       h(
         "tr",
         { data: { test: "usage-row" } },
-        h("th", { scope: "row" }, row[group] || (group === "key" ? "(own key)" : "–")),
+        h("th", { scope: "row" }, row[group] || (group === "key" ? "(no named key)" : "–")),
         COLUMNS.map(([label, text]) => h("td", { class: "number", data: { column: label } }, text(row))),
       ),
     );
