@@ -73,7 +73,7 @@ async def test_keys_are_created_shown_once_and_revoked_and_each_sees_its_own_usa
             await expect(window.part("usage-row").filter(has_text="alice")).to_contain_text("$0.00")
             await expect(window.part("usage-row").filter(has_text="(no named key)")).to_be_visible()
             await expect(window.part("usage-chart").locator("rect")).to_have_count(1)
-            await window.part("usage-sums-by").select_option("model")
+            await window.part("usage-group-by").select_option("model")
             await expect(window.part("usage-row")).to_have_count(1)
             await expect(window.part("usage-row")).to_contain_text("demo/scripted")
             async with window.page.expect_download() as started:
@@ -166,7 +166,7 @@ async def test_usage_of_a_range_that_arrives_late_does_not_replace_the_chosen_on
 
     async with gateway(tmp_path) as server, unlocked(browser, server, OWN, "/usage") as window:
         await window.page.route("**/api/usage?*", answer)
-        await window.part("usage-sums-by").select_option("day")
+        await window.part("usage-group-by").select_option("day")
         await expect(window.part("usage-row")).to_have_count(1)
         async with window.page.expect_request(re.compile(week)):
             await window.part("usage-range").select_option("7")

@@ -1,4 +1,4 @@
-// The dialog that asks for the gateway's key. It stays open until the key is correct.
+// The dialog that asks for a key. It stays open until the key is correct.
 
 import { login, setUnlock } from "./api.js";
 import { h } from "./dom.js";
@@ -27,7 +27,7 @@ function askForKey() {
       h(
         "p",
         { class: "muted" },
-        "Enter its key. The key is set in the environment variable TIELINE_KEY or in the gateway's configuration.",
+        "Enter your key. The gateway's own key is set in the environment variable TIELINE_KEY or in its configuration.",
       ),
       h("label", { htmlFor: "key", class: "hidden" }, "Key"),
       input,
@@ -40,7 +40,7 @@ function askForKey() {
     );
     const dialog = h(
       "dialog",
-      // Escape closes every dialog, even if `cancel` is prevented: at the second press in a row.
+      // Opened again: browsers close a dialog at the second Escape, even if `cancel` is prevented.
       { class: "dialog", "aria-label": "Key required", onclose: () => dialog.showModal() },
       form,
     );

@@ -125,7 +125,7 @@ class KeyList extends HTMLElement {
     const form = event.target;
     const fields = Object.values(this.#fields);
     for (const field of fields) field.problem = "";
-    // The value of an unfinished number or date is empty, so it would be a key without this limit.
+    // The value of an unfinished number or date is empty, so the key would be created without this limit.
     const unfinished = fields.find(({ input: { validity } }) => validity.badInput);
     if (unfinished) {
       complain(unfinished, unfinished.input.validationMessage);

@@ -93,7 +93,7 @@ class LegDetail extends HTMLElement {
       section("1. What the client sent", ...sent(request)),
       section(
         `2. What ${leg.backend || "the upstream"} answered`,
-        events.length ? eventList(events, isOver) : h("p", { class: "muted" }, "Nothing yet."),
+        events.length ? eventList(events, isOver) : h("p", { class: "muted" }, isOver ? "Nothing." : "Nothing yet."),
       ),
       section(
         "3. What the client received",
@@ -111,7 +111,7 @@ function summary(leg) {
     ["Client", leg.client || "unknown"],
     ["Route", `${leg.frontend} → ${leg.backend || "?"}`],
     ["Started", formatDateTime(leg.at)],
-    ["First byte", formatDuration(leg.first_byte) || "not yet"],
+    ["First byte", formatDuration(leg.first_byte) || (leg.status === "running" ? "not yet" : "none")],
     ["Duration", formatDuration(leg.duration) || "in progress"],
     ["Tokens", leg.usage ? formatUsage(leg.usage) : "unknown"],
   ];

@@ -10,7 +10,7 @@ const FEW = 20; // If the gateway returns fewer requests than this, there are no
 const EMPTY = "No requests yet. They appear here as soon as a client sends one.";
 const COLUMNS = ["Time", "Client", "Model", "Route", "Status", "First byte", "Duration", "Tokens", "Calls"];
 
-/** Fires `choose` with the id of a leg, and `older` with the id of the last row to load older requests. */
+/** Fires `choose` with the id of a request, and `older` with the id of the last one to load those before it. */
 class LegTable extends HTMLElement {
   #legs = new Map();
   #rows = new Map();
@@ -33,11 +33,7 @@ class LegTable extends HTMLElement {
     ),
     this.#body,
   );
-  #none = h(
-    "p",
-    { class: "muted none", hidden: true },
-    EMPTY,
-  );
+  #none = h("p", { class: "muted none", hidden: true }, EMPTY);
   #more = h(
     "button",
     { type: "button", class: "quiet", hidden: true, onclick: () => this.#fire("older", [...this.#legs.keys()].at(-1)) },
@@ -52,7 +48,7 @@ class LegTable extends HTMLElement {
     everySecond(() => this.#tick());
   }
 
-  /** The filter text. A new row is shown only if it contains all of its words. */
+  /** The filter text. A new request is listed only if its fields contain all words of this text. */
   set words(query) {
     this.#words = query.toLowerCase().split(/\s+/).filter(Boolean);
   }
@@ -133,10 +129,7 @@ class LegTable extends HTMLElement {
 
   #count() {
     this.#none.hidden = this.#body.querySelector("tr:not([hidden])") !== null;
-    setText(
-      this.#none,
-      this.#words.length || this.#legs.size ? "No requests match the filter." : EMPTY,
-    );
+    setText(this.#none, this.#words.length || this.#legs.size ? "No requests match the filter." : EMPTY);
   }
 
   #tick() {

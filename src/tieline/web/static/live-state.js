@@ -33,7 +33,7 @@ class Live {
 
   /** Fetch the state, then follow the stream for as long as the page is open. */
   start() {
-    this.#loaded = this.#load(); // first, because the stream is read from the position of the state
+    this.#loaded = this.#load(); // before the stream, which is read from the position of this state
     this.#tabs = new TabLeader(
       (signal) => this.#follow(signal),
       (sent) => this.#onBroadcast(sent),
@@ -52,7 +52,7 @@ class Live {
     this.#emit("session", summary, this.seq);
   }
 
-  /** Fetch models and modes again, after a change that the stream does not announce. */
+  /** Fetch models and backends again, after a change that the stream does not announce. */
   refresh() {
     return this.#refresh();
   }

@@ -11,7 +11,8 @@ let title = name;
 let shown = -1;
 const seen = new Set();
 
-/** Browsers do not let a page in a frame ask, and an editor shows its own notifications. */
+/** Return whether to offer notifications. A page in a frame cannot: browsers do not let it ask for permission, and the
+ * editor shows its own notifications. */
 export const canRequestNotifications = () =>
   !isEmbedded && "Notification" in globalThis && Notification.permission === "default";
 export const requestNotifications = () => Notification.requestPermission();

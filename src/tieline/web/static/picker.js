@@ -7,11 +7,13 @@ const MAX_SHOWN = 200;
 const SHORT = 8;
 const MARGIN = 8;
 
-/** Set `label`, `value`, and `options` ({value, label, hint?, group?, note?}) or `source`. Fires `pick`. */
+/** Set `label`, `value`, and `options` or `source`. Fires `pick` with the value of the chosen option.
+ *
+ * An option is {value, label, hint?, group?, note?, button?}; `button` is the text of the button when it is chosen. */
 class Picker extends HTMLElement {
   label = "";
   placeholder = "Search…";
-  /** A function that returns the options for a query, for lists that are too long to load. */
+  /** A function that resolves to the options for a query, for lists that are too long to load. */
   source = null;
   #options = [];
   #value = null;

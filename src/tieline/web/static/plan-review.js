@@ -8,7 +8,6 @@ import { hiddenNote, rawInput } from "./permission.js";
 import { Steps } from "./plan-view.js";
 import { visible } from "./invisible-text.js";
 
-
 const APPROVE = { id: null, label: "Approve plan", kind: "allow_once" };
 
 export function reviewBody(item) {

@@ -84,7 +84,7 @@ class SessionList extends HTMLElement {
     this.#none.hidden = shown.length > 0;
     setText(this.#none, words ? "No matching chats." : "No chats yet.");
     this.#mark();
-    // If the row with the focus was deleted, the next one gets it, or the last one.
+    // If the row with the focus was removed, focus the next row, or the last one.
     if (focused >= 0 && !this.#list.contains(document.activeElement))
       (this.#list.children[focused] ?? this.#list.lastElementChild)?.querySelector("a").focus();
   }

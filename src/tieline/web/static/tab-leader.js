@@ -7,7 +7,7 @@
 
 import { ownWorkspace } from "./embed.js";
 
-const NAME = ownWorkspace === null ? "tieline-stream" : `tieline-stream:${ownWorkspace}`; // not of another workspace
+const NAME = ownWorkspace === null ? "tieline-stream" : `tieline-stream:${ownWorkspace}`; // one stream per workspace
 const LINGER = 2000; // Milliseconds for which the old leader continues to read, so that no message is missed.
 
 /** Calls `lead(signal)` when this tab is to read the stream, and `received(message)` for messages from the leader. */

@@ -13,7 +13,7 @@ const PAGES = [
 const NOTICE_DELAY = 1500; // Shorter interruptions are not shown.
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Fires `menu` when the button for the session list is pressed, which exists on narrow screens. */
+/** Fires `menu` when the user presses the button for the session list, which is visible on narrow screens. */
 class TopBar extends HTMLElement {
   #count = h("span", { class: "count", hidden: true });
   #inbox = h(

@@ -26,7 +26,8 @@ const [table, chart, detail, filter, states] = ["tl-legs", "tl-chart", "tl-leg",
 );
 let timer = 0;
 let asked = 0;
-/** The requests that have changed while the list is being fetched: it may contain their older state. */
+/** The requests that have changed since the list was requested, by id: the response may contain an older state of
+ * them. Null if no response is expected. */
 let changed = null;
 
 /** Fetch the requests that match the filter, newest first. */

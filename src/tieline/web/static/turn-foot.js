@@ -33,7 +33,7 @@ export class TurnFoot {
     this.#edit.hidden = this.#retry.hidden = true;
   }
 
-  /** Set whether this is the last message (`isLast`), and the ids of all versions of this message (`siblings`). */
+  /** Set whether this is the last message, the ids of all its versions, and whether an answer is in progress. */
   place({ isLast = false, siblings = [], isRunning = false }) {
     const { role, id } = this.#turn.turn;
     this.#siblings = siblings.length && !siblings.includes(id) ? [id, ...siblings] : siblings;

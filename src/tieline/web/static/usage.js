@@ -38,9 +38,9 @@ class UsageView extends HTMLElement {
   #days = [];
   #loads = 0;
   #range = choice("Range", RANGES, "30", () => this.load());
-  #group = choice("Sums by", GROUPS, "key", () => this.load());
+  #group = choice("Group by", GROUPS, "key", () => this.load());
   #measure = choice(
-    "Chart of",
+    "Chart",
     Object.entries(MEASURES).map(([name, { label }]) => [name, label.toLowerCase()]),
     "tokens",
     () => this.#draw(),
@@ -166,7 +166,7 @@ class UsageView extends HTMLElement {
     const by = group === "day" ? "by=day" : `by=day&by=${group}`;
     await attempt(async () => {
       const response = await fetch(`/api/usage?${by}&${this.#query}&format=csv`, { headers: accessHeaders() });
-      if (!response.ok) throw new Error("The file could not be created.");
+      if (!response.ok) throw new Error("The CSV file could not be downloaded.");
       const url = URL.createObjectURL(await response.blob());
       h("a", { href: url, download: "usage.csv" }).click();
       setTimeout(() => URL.revokeObjectURL(url), 10_000);
