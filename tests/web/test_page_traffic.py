@@ -100,3 +100,15 @@ async def test_only_a_part_of_an_ended_answer_is_cut_off(windows: Windows, serve
     await expect(detail).not_to_contain_text("cut off")
     go.set()
     await running
+
+
+async def test_escape_clears_the_filter_before_it_closes_the_details(windows: Windows, server: Server) -> None:
+    window = await windows.new("/traffic")
+    await complete(server)
+    await window.part("leg").click()
+    await window.part("filter").fill("Hello")
+    await window.part("filter").press("Escape")
+    await expect(window.part("filter")).to_have_value("")
+    await expect(window.part("leg-detail")).to_be_visible()
+    await window.part("filter").press("Escape")
+    await expect(window.part("leg-detail")).to_be_hidden()

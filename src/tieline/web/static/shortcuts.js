@@ -34,8 +34,13 @@ function wanted(event, { escape, models, fresh, items, write }) {
   // On Windows, AltGr, which types characters, counts as Ctrl and Alt.
   if (event.altKey) return event.ctrlKey ? null : { KeyN: fresh, KeyI: items }[event.code];
   if (event.ctrlKey || event.metaKey) return { KeyK: models }[event.code];
-  if (event.key === "Escape") return document.querySelector(":popover-open") ? null : escape;
+  if (event.key === "Escape") return isTaken(event) ? null : escape;
   return isTyping(event) ? null : { "/": write, "?": showSheet }[event.key];
+}
+
+/** Return whether the browser itself uses Escape: to close a popover or to clear a search field. */
+function isTaken({ target }) {
+  return document.querySelector(":popover-open") || (target.type === "search" && target.value);
 }
 
 function showSheet() {
