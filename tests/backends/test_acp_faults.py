@@ -6,6 +6,8 @@ Every agent here is a process of its own (`agents/faulty.py`).
 import asyncio
 import json
 import logging
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +30,7 @@ from tieline.backends.acp.backend import AcpBackend
 from tieline.model.errors import GatewayError
 from tieline.model.events import Started
 from tieline.model.inbox import ApprovalAnswer
+from tieline.net.process.program import StopTimeouts
 
 
 @pytest.fixture(autouse=True)
@@ -91,6 +94,30 @@ async def test_an_agent_that_ignores_cancel_is_killed_with_all_of_its_group() ->
         await run.aclose()
         await until(lambda: group_is_gone(pid))
         assert pids(backend) == []
+
+
+async def test_an_agent_that_ignored_cancel_does_not_end_the_turn_of_its_successor(tmp_path: Path) -> None:
+    file = tmp_path / "may-end"
+    patience = StopTimeouts(eof=SOON, term=SOON, kill=SOON)
+    async with serving(plain("stubborn", str(file)), cancel_within=0.1, patience=patience) as backend:
+        talk = Talk(backend, "plain")
+        talk.messages.append(user("hello"))
+        run = await talk.start()
+        async with asyncio.timeout(SOON):
+            await anext(aiter(run.leg()))
+        (first,) = backend._opener.fleet.agents
+        await run.aclose()
+        talk.messages.append(user("again"))
+        later = await talk.start()
+        taking = asyncio.create_task(leg(later))
+        await until(lambda: later._turn is not None)  # type: ignore[attr-defined] # what no frontend sees
+        os.kill(first.pid, signal.SIGKILL)
+        async with asyncio.timeout(SOON):
+            await first.end("")
+        file.touch()
+        reply = await taking
+        assert (reply.text, reply.reason) == ("Working. Done.", "end_turn")
+        await later.aclose()
 
 
 async def test_a_cancelled_turn_ends_its_session_is_used_again_and_late_words_are_dropped() -> None:

@@ -203,6 +203,17 @@ class Deaf(Agent):
             time.sleep(1000)
 
 
+class Stubborn(Agent):
+    """Hears no cancel and no end: every turn goes on until a file is there."""
+
+    def on_session_prompt(self, message: Any) -> None:
+        say(message, "Working.")
+        while self.file is not None and not self.file.exists():
+            time.sleep(0.01)
+        say(message, " Done.")
+        end(message)
+
+
 class Slow(Agent):
     """Ends a cancelled turn, and has late words afterwards."""
 
@@ -482,6 +493,7 @@ SCENARIOS: dict[str, Callable[[str], Agent]] = {
     "dies_always": DiesAlways,
     "dies_talking": DiesTalking,
     "deaf": Deaf,
+    "stubborn": Stubborn,
     "slow": Slow,
     "cancelled_permission": CancelledPermission,
     "floods_stderr": FloodsStderr,

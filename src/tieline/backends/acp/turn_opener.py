@@ -251,12 +251,15 @@ class TurnOpener:
         return False
 
     async def _closed_before(self, session: AgentSession) -> None:
-        """Close a session in its current process, because it is about to be reopened, possibly in another process."""
-        agent, name = session.agent, session.name
-        if agent is not None and not agent.is_over:
-            if agent.about.abilities.close:
-                await self._closed(agent, name)
-            agent.forget(name)
+        """Close a session in its current process, because it is about to be reopened, possibly in another process.
+
+        A process that is about to end must not affect the session either, so its remaining facts are not delivered.
+        """
+        agent, session.agent = session.agent, None
+        if agent is not None:
+            agent.forget(session.name)
+            if not agent.is_over and agent.about.abilities.close:
+                await self._closed(agent, session.name)
 
     async def _new(self, session: AgentSession, agent: Agent, servers: Sequence[McpServer]) -> None:
         def send(machine: ClientSide) -> int:
