@@ -121,6 +121,19 @@ async def test_a_session_that_cannot_be_taken_up_again_is_told_everything() -> N
         assert "User: say one\n\nAssistant: one" in prompt
 
 
+async def test_a_session_that_was_opened_anew_but_not_told_anything_is_told_everything_later() -> None:
+    async with serving(scripted()) as backend:
+        talk = Talk(backend)
+        await talk.ask("say one")
+        await Talk(backend).ask("die")
+        mistaken = Talk(backend, "scripted?mode=nonsense")
+        mistaken.messages = list(talk.messages)
+        with pytest.raises(GatewayError, match="has no mode `nonsense`"):
+            await mistaken.ask("recall")
+        (prompt,) = recalled(await talk.ask("recall"))
+        assert "User: say one\n\nAssistant: one" in prompt
+
+
 async def test_one_turn_at_a_time_and_the_next_waits_for_it() -> None:
     async with serving(scripted()) as backend:
         talk = Talk(backend)

@@ -272,6 +272,8 @@ class TurnOpener:
             raise agent.refused(answer)
         if isinstance(answer, facts.SessionOpened):
             session.opened(answer, agent)
+            # The agent has seen nothing of the conversation until it receives the prompt.
+            session.histories = ()
 
     async def _logged_in(self, agent: Agent) -> bool:
         """Log in with the configured method, if the agent offers it. Return whether the login succeeded."""
