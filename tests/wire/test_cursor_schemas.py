@@ -14,6 +14,8 @@ from tieline.wire.cursor.opening.schema_unions import MAX_DESCRIBED, for_service
 STRINGS = {"type": "array", "items": {"type": "string"}}
 NUMBERS = {"type": "array", "items": {"type": "number"}}
 STRING, NUMBER, NULL = {"type": "string"}, {"type": "number"}, {"type": "null"}
+PATTERN = {"patternProperties": {"^x": STRING}, "additionalProperties": False}
+PAIR = {"type": "array", "prefixItems": [STRING, NUMBER], "items": False}
 UNIONS = ("allOf", "anyOf", "oneOf")
 
 
@@ -119,6 +121,37 @@ def test_a_union_of_objects_has_the_properties_of_all() -> None:
 )
 def test_a_member_for_any_object_is_not_narrowed_to_the_properties_of_others(member: Any, properties: Any) -> None:
     assert inside({"anyOf": [{"type": "object", "properties": {"a": STRING}}, member]})["properties"] == properties
+
+
+@each(
+    ("members", "further"),
+    [
+        ([{"properties": {"a": STRING}}, {"additionalProperties": NUMBER}], {}),
+        ([{"properties": {"a": STRING}, "additionalProperties": False}, {"additionalProperties": NUMBER}], NUMBER),
+        ([{"properties": {"a": STRING}, "additionalProperties": STRING}, {"additionalProperties": STRING}], STRING),
+        ([{"properties": {"a": STRING}}, {"properties": {"b": STRING}, "additionalProperties": False}], None),
+        ([{"properties": {"a": STRING}, "additionalProperties": False}, PATTERN], True),
+        ([PATTERN, {**PATTERN, "patternProperties": {"^y": STRING}}], True),
+        ([PATTERN, NULL], False),
+    ],
+)
+def test_properties_that_one_member_allows_are_allowed(members: Any, further: Any) -> None:
+    found = inside({"anyOf": [{"type": "object"} | member for member in members]}).get("additionalProperties")
+    if isinstance(found, dict):
+        found.pop("description", None)
+    assert found == further
+
+
+@each(
+    ("members", "items"),
+    [
+        ([PAIR, STRINGS], {}),
+        ([PAIR, {**PAIR, "prefixItems": [NUMBER, NUMBER]}], {}),
+        ([PAIR, NULL], False),
+    ],
+)
+def test_items_that_one_member_allows_are_allowed(members: Any, items: Any) -> None:
+    assert inside({"anyOf": members})["items"] == items
 
 
 def test_a_union_inside_another_still_allows_any_object() -> None:

@@ -27,6 +27,11 @@ _MARKS = tuple(f'"{word}"'.encode() for word in _UNIONS)
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _LISTED = (*_UNIONS, "prefixItems")
 _SINGLE = ("items", "additionalProperties", "contains", "propertyNames", "unevaluatedProperties", "unevaluatedItems")
+_BOUNDS = {"patternProperties": ("additionalProperties", True), "prefixItems": ("items", {})}
+"""Keywords with the keyword that restricts everything they do not describe, and the value that lifts this restriction.
+
+If the first keyword is lost, the second one would forbid what the first one allowed.
+"""
 _LOGIC = ("not", "if", "then", "else")
 """Keywords in which unions cannot be replaced, because allowing more values there may make the schema stricter.
 
@@ -154,15 +159,27 @@ def _joined(members: Sequence[Schema]) -> Schema:
     """
     if not members:
         return {}
-    first, *rest = members
-    joint = {word: value for word, value in first.items() if all(word in m and m[word] == value for m in rest)}
-    joint |= _joined_types(members) | _joined_lists(members)
-    objects = [member for member in members if _allows(member, "object")]
+    parts = _without_bounds(members, _common(members))
+    joint = _common(parts) | _joined_types(parts) | _joined_lists(parts)
+    objects = [member for member in parts if _allows(member, "object")]
     if any(map(_properties, objects)):
         joint |= _joined_objects(objects, len(objects) == len(members))
     if any(member.keys() - joint.keys() - {"title"} for member in members):
         joint["description"] = " ".join(filter(None, [joint.get("description"), _describe(members)]))
     return joint
+
+
+def _common(members: Sequence[Schema]) -> Schema:
+    first, *rest = members
+    return {word: value for word, value in first.items() if all(word in m and m[word] == value for m in rest)}
+
+
+def _without_bounds(members: Sequence[Schema], common: Schema) -> list[Schema]:
+    """Return the members with the restrictions lifted that depend on a keyword which is not common to all."""
+    return [
+        member | {bound: free for word, (bound, free) in _BOUNDS.items() if word in member and word not in common}
+        for member in members
+    ]
 
 
 def _joined_types(members: Sequence[Schema]) -> Schema:
@@ -210,17 +227,18 @@ def _joined_objects(objects: Sequence[Schema], only: bool) -> Schema:
     always = [name for name in required[0] if all(name in names for names in required)]
     joint: Schema = {"properties": properties}
     if loose:
-        joint["additionalProperties"] = _meaning(further)
+        stated = _unique(schema.get("additionalProperties", True) for schema in objects)
+        joint["additionalProperties"] = _meaning([value for value in stated if value is not False])
     if always and only:
         joint["required"] = always
     return joint
 
 
 def _further(schema: Schema) -> Any:
-    """Return the schema for properties that an object schema does not list; False if there are none.
+    """Return the schema for the properties of other members that an object schema does not list; False if none.
 
-    A schema that lists properties and says nothing about further ones is meant to have no others. Taken literally, it
-    would allow any value for the properties of other members, whose types the model needs.
+    A schema that lists properties and says nothing about further ones is meant to have none of these. Taken literally,
+    it would allow any value for them, and the model needs their types.
     """
     return schema.get("additionalProperties", not _properties(schema))
 
