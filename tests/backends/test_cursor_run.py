@@ -23,6 +23,7 @@ from tests.backends.cursor_wire import (
     words,
 )
 from tests.cases import asks
+from tests.cases import says as said
 from tests.grammar import check
 from tests.wire.dialogues import received
 from tieline.backends.cursor.account import Account
@@ -54,6 +55,8 @@ class Bench:
         self._wires = list(wires)
         self._tasks = tasks
         self.changes: list[Transport] = []
+        numbers = count(1)
+        self._conversations = CursorConversations(lambda: f"conversation_{next(numbers)}")
 
     def run(self, request: Request = REQUEST, transport: Transport = "http2", host: Host | None = None) -> LiveRun:
         ids, calls, legs = count(1), count(1), count(1)
@@ -66,7 +69,7 @@ class Bench:
             mint_call=lambda: f"call_{next(calls)}",
             mint_id=lambda: f"id_{next(ids)}",
             mint_leg=lambda: f"leg_{next(legs)}",
-            conversations=CursorConversations(lambda: f"conversation_{next(ids)}"),
+            conversations=self._conversations,
             tasks=self._tasks,
             settings=RunSettings(send_blobs=True),
             machine_info=MachineInfo(),
@@ -231,6 +234,57 @@ async def test_a_replay_without_a_client_tells_what_was_said_once(tasks: Tasks) 
     assert told.count(b"Let me look.") == 1
     assert told.count(b'"tool-call"') == 1
     assert told.count(b"sunny") >= 1
+
+
+async def second_run(bench: Bench) -> LiveRun:
+    """A run that goes on from the state that the first run of the conversation has left."""
+    first = bench.run()
+    assert words(await leg_of(first)) == "Hello."
+    await first.aclose()
+    return bench.run(
+        asks("How is the weather?", said("assistant", Text(text="Hello.")), "And now?", tools=REQUEST.tools)
+    )
+
+
+def told_to(wire: Wire) -> str:
+    """The history that was sent with a run request."""
+    return "\n".join(blob.value.decode() for blob in wire.sent[0].run_request.pre_fetched_blobs)
+
+
+FIRST_TURN = (says("Hello."), KEPT, TURN_ENDED, GOOD_END)
+
+
+@pytest.mark.parametrize("is_answered_first", [False, True])
+async def test_a_replay_tells_what_the_turn_did_before_though_it_began_with_a_stored_state(
+    tasks: Tasks, is_answered_first: bool
+) -> None:
+    parked, replayed = Wire(CALL, CHECKPOINT), Wire(says("Sunny."), TURN_ENDED, GOOD_END)
+    run = await second_run(Bench(tasks, Wire(*FIRST_TURN), parked, replayed))
+    await leg_of(run)
+    assert told_to(parked) == "", "the service knows the history"
+    results = [ToolResult(call_id="call_1", content=(Text(text="sunny"),))]
+    if is_answered_first:
+        await run.answer(results)
+    parked.comes(BROKEN)
+    await turns()
+    if not is_answered_first:
+        await run.answer(results)
+    assert words(await leg_of(run)) == "Sunny."
+    assert [text for text in ("Hello.", "And now?", '"tool-call"', "sunny") if text not in told_to(replayed)] == []
+
+
+async def test_a_replay_tells_the_plan_to_which_the_user_replied(tasks: Tasks) -> None:
+    plan = received('< interaction_query {"id": 4, "createPlanRequestQuery": {"args": {"plan": "# Plan"}}}')
+    planned, replayed = Wire(plan), Wire(says("Done."), TURN_ENDED, GOOD_END)
+    run = await second_run(Bench(tasks, Wire(*FIRST_TURN), planned, replayed))
+    text = words(await leg_of(run))
+    await run.aclose()
+    hello, shown = (said("assistant", Text(text=text)) for text in ("Hello.", text))
+    assert run.reply(asks("How is the weather?", hello, "And now?", shown, "yes", tools=REQUEST.tools), None)
+    planned.comes(BROKEN)
+    await turns()
+    assert words(await leg_of(run)) == "Done."
+    assert [text for text in ("Hello.", "And now?", "# Plan") if text not in told_to(replayed)] == []
 
 
 async def test_calls_that_were_made_are_handed_over_though_the_stream_broke(tasks: Tasks) -> None:

@@ -236,7 +236,10 @@ class LiveRun:
         self._state = LiveRunState.NEW
         self._conversation: CursorConversation | None = None
         self._last_turn: ConversationState | None = None
-        """The stored state of the conversation's last turn; None if this turn does not continue from it."""
+        """The stored state of the conversation's last turn.
+
+        None if this turn does not continue from it, or no longer can, because a leg of this turn has been answered.
+        """
         self._client_messages = request.messages
         """The messages in the client's last request."""
         self._shown: list[Part] = []
@@ -283,7 +286,7 @@ class LiveRun:
         If the attempt is closed, the next leg replays the history. `request` is the client's request with the results;
         None if the gateway ran the tools.
         """
-        attempt = self._living_attempt
+        attempt, self._last_turn = self._living_attempt, None
         if attempt is not None and request is not None and not _offer_the_same(request, self._request):
             attempt.machine.set_tools(OfferedTools.of_request(request, self._service.schemas))
         if request is None:
@@ -322,6 +325,7 @@ class LiveRun:
         self._change(LiveRunEvent.REPLIED)
         conversation.is_live = True
         self._request, self._client_messages, self._shown = request, request.messages, []
+        self._last_turn = None
         self._human = attempt.human = host.human if host is not None else None
         attempt.machine.set_tools(OfferedTools.of_request(request, self._service.schemas))
         attempt.machine.reply_to_plan(text)
