@@ -104,6 +104,19 @@ async def test_whoever_goes_on_without_the_result_cancels_what_waits_for_it() ->
         await run.aclose()
 
 
+async def test_a_result_for_a_turn_that_another_window_has_cancelled_begins_another_turn() -> None:
+    async with serving(scripted("--can", "http"), tools=True) as backend:
+        talk, run, reply = await called(backend, "call count {}")
+        other = Talk(backend, tools=talk.request["tools"])
+        other.messages = talk.messages[:1]
+        assert (await other.ask("say never mind")).text == "never mind "
+        answer = results(reply.calls, "seven")
+        talk.messages.append(Message(role="user", parts=tuple(answer)))
+        await run.answer(answer, Request(model="scripted", messages=tuple(talk.messages), tools=talk.request["tools"]))
+        assert (await leg(run)).reason == "end_turn"
+        await run.aclose()
+
+
 async def test_a_result_that_comes_too_late_is_told_as_text() -> None:
     async with serving(scripted("--can", "http"), tools=True) as backend:
         talk, run, reply = await called(backend, "call count {}")

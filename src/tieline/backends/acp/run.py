@@ -37,13 +37,14 @@ class AcpRun:
     async def answer(self, results: Sequence[ToolResult], request: Request | None = None, words: str = "") -> None:
         """Submit tool results. `request` is the request that contains them, and `words` is the user's text in it.
 
-        If the turn has failed, or if it is over and `words` is not empty, the next leg begins a new turn.
+        If the turn has failed or was cancelled, or if it is over and `words` is not empty, the next leg begins a new
+        turn.
         """
         self._request = request or self._request
         turn = self._turn
         if turn is None:
             return
-        if turn.is_over and request is not None and (turn.has_failed or words):
+        if turn.is_over and request is not None and (turn.has_failed or words or not turn.queue.has_ending):
             self._turn = None
             return
         if request is not None:
