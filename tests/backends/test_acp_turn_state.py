@@ -239,6 +239,18 @@ async def test_a_question_in_the_inbox_is_accepted_if_the_agent_reports_that_its
     assert len(fake.sent) == sent, "the question was answered again"
 
 
+async def test_a_question_in_the_inbox_is_accepted_even_if_its_address_was_visited_at_once(fake: FakeTurn) -> None:
+    person = Person(NEVER, is_present=True)
+    fake.turn.host = Host(person)
+    turn = await fake.begin()
+    turn.begin()
+    fake.hear(LOGIN)
+    fake.hear(VISITED)
+    assert fake.sent[-1] == ACCEPTED
+    await asyncio.sleep(0)
+    assert person.asked == []
+
+
 async def test_a_question_that_waits_for_another_one_is_not_asked_if_its_address_was_visited(fake: FakeTurn) -> None:
     turn = await fake.begin()
     turn.begin()

@@ -79,6 +79,8 @@ class TurnInbox:
 
     def question(self, question: AgentQuestion, human: Human) -> None:
         """Submit a question."""
+        if question.elicitation:
+            self._links[question.elicitation] = question
         self._begin(question.number, self._fill(question, human), "a question")
 
     def complete(self, elicitation: str) -> None:
@@ -172,8 +174,6 @@ class TurnInbox:
             self._feedback(review.feedback, is_sent)
 
     async def _fill(self, question: AgentQuestion, human: Human) -> None:
-        if question.elicitation:
-            self._links[question.elicitation] = question
         try:
             filled = await human.fill(question.form)
         finally:
