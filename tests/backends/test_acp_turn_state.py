@@ -11,6 +11,7 @@ import pytest
 
 from tests.backends.acp_support import NEVER, SOON, Person, until
 from tieline.backends.acp.fingerprint import fingerprint_of
+from tieline.backends.acp.host_services import CommandExit
 from tieline.backends.acp.sessions import AgentSession
 from tieline.backends.acp.settings import AcpBackendSettings, AcpRuntime
 from tieline.backends.acp.turn import AgentTurn, TurnContext
@@ -22,7 +23,7 @@ from tieline.model.ports import Host
 from tieline.model.request import Request, ToolSpec
 from tieline.tasks import Tasks
 from tieline.wire.acp import facts
-from tieline.wire.acp.client_side import ClientSide
+from tieline.wire.acp.client_side import ClientOffer, ClientSide
 from tieline.wire.acp.schema import TextContent
 
 # ── the table ────────────────────────────────────────────────────────────────────────────────────
@@ -95,6 +96,7 @@ class FakeTurn:
             retire=self._retire,
             refused=lambda fact: pytest.fail(str(fact)),
         )
+        self.agent = agent
         numbers = itertools.count(1)
         self.tasks = Tasks()
         runtime = AcpRuntime(mint_call=lambda: f"call_{next(numbers)}", mint_leg=lambda: "leg", tasks=self.tasks)
@@ -305,4 +307,87 @@ async def test_an_agent_that_does_not_end_a_cancelled_turn_is_retired() -> None:
     turn.cancel()
     await until(lambda: turn.state is TurnState.CLOSED)
     assert (len(fake.returned), fake.retired, fake.session.is_busy) == (1, 1, False)
+    await fake.tasks.aclose()
+
+
+# ── files and terminals ──────────────────────────────────────────────────────────────────────────
+
+
+class SlowTerminals:
+    """Terminals whose every command waits for the person, or runs for ever."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.stopped = 0
+        self.killed: list[str] = []
+
+    async def create(self, command: Any, host: Host) -> str:
+        if command.program == "ask":
+            await self._for_ever()
+        return "t1"
+
+    async def wait(self, terminal: str) -> CommandExit:
+        await self._for_ever()
+        return CommandExit()
+
+    async def kill(self, terminal: str) -> None:
+        self.killed.append(terminal)
+
+    async def _for_ever(self) -> None:
+        self.waiting += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.stopped += 1
+
+
+def asked(number: int, method: str, **params: Any) -> dict[str, Any]:
+    return {"id": number, "method": f"terminal/{method}", "params": {"sessionId": "s1", **params}}
+
+
+async def begun(terminals: SlowTerminals, **terms: Any) -> FakeTurn:
+    """A turn with an open leg, whose agent may use these terminals."""
+    fake = FakeTurn(terminals=terminals, **terms)
+    fake.machine = fake.agent.machine = ClientSide(ClientOffer(terminals=True))
+    (await fake.begin()).begin()
+    return fake
+
+
+@pytest.mark.parametrize("withdrawal", ["cancel", "$/cancel_request"])
+async def test_a_command_that_waits_for_the_person_is_withdrawn(withdrawal: str) -> None:
+    host = SlowTerminals()
+    fake = await begun(host)
+    fake.hear(asked(5, "create", command="ask"))
+    await until(lambda: host.waiting == 1)
+    if withdrawal == "cancel":
+        fake.turn.cancel()
+    else:
+        fake.hear({"method": withdrawal, "params": {"requestId": 5}})
+    await until(lambda: host.stopped == 1)
+    fake.agent.push()
+    assert b'"id":5,"error"' in b"".join(fake.sent)
+    await fake.tasks.aclose()
+
+
+async def test_a_cancelled_agent_can_still_end_its_commands() -> None:
+    host = SlowTerminals()
+    fake = await begun(host)
+    fake.hear(asked(5, "create", command="make"))
+    await until(lambda: fake.session.terminals == {"t1"})
+    fake.turn.cancel()
+    fake.hear(asked(6, "kill", terminalId="t1"))
+    await until(lambda: host.killed == ["t1"])
+    await fake.tasks.aclose()
+
+
+async def test_an_agent_that_waits_for_a_command_is_not_silent() -> None:
+    host = SlowTerminals()
+    fake = await begun(host, stall_after=0.05)
+    fake.hear(asked(5, "create", command="make"))
+    await until(lambda: fake.session.terminals == {"t1"})
+    fake.hear(asked(6, "wait_for_exit", terminalId="t1"))
+    await until(lambda: host.waiting == 1)
+    silent_since = fake.turn._active_at
+    await until(lambda: fake.turn._active_at > silent_since or fake.turn.is_over)
+    assert fake.turn.state is TurnState.STREAMING
     await fake.tasks.aclose()

@@ -1,5 +1,6 @@
 """Serves an agent's requests for files and terminals."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -37,10 +38,32 @@ class HostRequests:
         self._tasks = tasks
         self._owned = owned
         self._shown = shown
+        self._running: dict[int, asyncio.Task[None]] = {}
+        """The tasks that serve requests, by the number of the request."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the agent waits for a response."""
+        return bool(self._running)
 
     def serve(self, request: HostRequest, host: Host) -> None:
         """Serve a request in a background task and send the response to the agent."""
-        self._tasks.start(self._served(request, host), "serving a request from an agent")
+        task = self._tasks.start(self._served(request, host), "serving a request from an agent")
+        self._running[request.number] = task
+        task.add_done_callback(lambda _: self._running.pop(request.number, None))
+
+    def withdraw(self, number: int) -> None:
+        """Stop serving a request that the agent has withdrawn. If the user is being asked about it, stop asking."""
+        task = self._running.get(number)
+        if task is not None:
+            task.cancel()
+
+    def cancel(self) -> None:
+        """Refuse all requests that are being served, because the turn was cancelled."""
+        for number in self._running:
+            self.withdraw(number)
+            self._agent.machine.refuse(number, "the turn was cancelled")
+        self._agent.push()
 
     async def _served(self, request: HostRequest, host: Host) -> None:
         machine = self._agent.machine

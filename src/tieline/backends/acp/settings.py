@@ -57,7 +57,10 @@ class AcpBackendSettings:
     set_within: float = 30.0
     """Time limit for an agent to set a mode, a model or an option, in seconds."""
     stall_after: float = 600.0
-    """Seconds without output after which a turn fails. Time spent waiting for the client or the user does not count."""
+    """Seconds without output after which a turn fails.
+
+    Time in which the agent waits for the client, the user, a file or a terminal does not count.
+    """
     cancel_within: float = 10.0
     """Time limit for an agent to end a cancelled turn, in seconds. If the agent exceeds it, its process is ended."""
     settle: float = 0.1

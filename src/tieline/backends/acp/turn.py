@@ -203,7 +203,7 @@ class AgentTurn:
         if not self._advance(TurnEvent.CANCELLED):
             return
         self._agent.machine.cancel(self._session.name)
-        self._agent.push()
+        self._host_requests.cancel()
         self._finish(is_torn=True)
         self._timers.start("cancelling", self._context.settings.cancel_within, self._cancel_timed_out)
 
@@ -216,7 +216,8 @@ class AgentTurn:
             self._batch()
         if isinstance(fact, facts.TurnEnded | facts.RequestRefused):
             self._conclude(fact)
-        elif self.is_over:
+        elif self.is_over and not isinstance(fact, facts.TerminalUseRequested):
+            # An agent that was cancelled may still end the commands that it has started.
             self._decline(fact)
         elif self._translator.translate(fact):
             if isinstance(fact, facts.TextChunk):
@@ -273,6 +274,7 @@ class AgentTurn:
 
     def _withdrawn(self, fact: facts.Withdrawn) -> None:
         self._inbox.withdraw(fact.number)
+        self._host_requests.withdraw(fact.number)
         self._drop_question(fact.number)
 
     def _drop_question(self, number: int) -> None:
@@ -428,10 +430,10 @@ class AgentTurn:
         self._agent.push()
 
     def _watch(self) -> None:
-        """Fail the turn if the agent has been silent for too long while nothing waited for the client or the user."""
+        """Fail the turn if the agent has been silent for too long, although it did not wait for anything."""
         settings = self._context.settings
         silent = self._loop.time() - self._active_at
-        if self._inbox.is_waiting or self._calls or self._interview:
+        if self._inbox.is_waiting or self._calls or self._interview or self._host_requests.is_busy:
             self._active_at, silent = self._loop.time(), 0.0
         if silent >= settings.stall_after:
             message = f"{self._agent.spec.title} was silent for {settings.stall_after:g} seconds; the turn was ended."
