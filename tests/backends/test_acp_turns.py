@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.backends.acp_support import Person, Talk, plain, scripted, serving, user
+from tests.backends.acp_support import Person, Talk, plain, scripted, serving, tool, user
 from tieline.backends.acp.host_services import CommandExit, TerminalCommand, TerminalSnapshot
 from tieline.model.content import File, Image, Text, Thinking
 from tieline.model.errors import BadRequest, GatewayError
@@ -298,7 +298,7 @@ class Hands:
 
     async def create(self, command: TerminalCommand, host: Host) -> str:
         self.done.append(f"ran {command.program}")
-        return "t9"
+        return f"terminal of {command.program}"
 
     async def output(self, terminal: str) -> TerminalSnapshot:
         return TerminalSnapshot("all is well\n", False, CommandExit(0))
@@ -310,7 +310,7 @@ class Hands:
         self.done.append("killed")
 
     async def release(self, terminal: str) -> None:
-        self.done.append("released")
+        self.done.append(f"released the {terminal}")
 
 
 async def test_an_agent_works_with_our_files_and_terminals_where_they_are_offered() -> None:
@@ -325,4 +325,15 @@ async def test_an_agent_works_with_our_files_and_terminals_where_they_are_offere
         reply = await talk.ask("terminal make")
         assert reply.text == "exit 0: all is well\n"
         assert reply.activities[-1].output == "all is well"
-    assert hands.done == ["ran make", "released"]
+    assert hands.done == ["ran make", "released the terminal of make"]
+
+
+async def test_commands_that_an_agent_has_left_running_end_with_its_process() -> None:
+    hands = Hands()
+    async with serving(scripted("--can", "http"), files=hands, terminals=hands, tools=True) as backend:
+        talk = Talk(backend)
+        await talk.ask("start one")
+        talk.request["tools"] = (tool("count"),)
+        await talk.ask("start two")
+        assert "released the terminal of one" in hands.done, "the session has moved to a process of its own"
+    assert hands.done[-1] == "released the terminal of two"

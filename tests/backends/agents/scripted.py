@@ -358,6 +358,11 @@ class Doing:
         await self.update(acp.update_tool_call("term", status="completed"))
         await self.say(f"exit {ended.exit_code}: {output.output}")
 
+    async def do_start(self, words: str) -> None:
+        """Start a command and leave it running."""
+        terminal = await self.agent.client.create_terminal(command=words, session_id=self.name)
+        await self.say(f"started in {terminal.terminal_id}")
+
     # ── tools of the client ──
 
     async def do_tools(self, words: str) -> None:

@@ -78,7 +78,7 @@ class AgentSession:
         """The MCP endpoint for the client's tools, if the session was opened with one."""
         self.turn: ActiveTurn | None = None
         self.terminals: set[str] = set()
-        """The names of the terminals that the gateway runs for the session."""
+        """The names of the terminals that the gateway runs for the session. Turns share this set."""
         self.host: AgentHost | None = None
         """The gateway's services for the session, as of its latest turn. They run its terminals."""
         self._lock = asyncio.Lock()

@@ -347,7 +347,8 @@ class TurnOpener:
         terminals = session.host.terminals if session.host is not None else None
         if terminals is None or not session.terminals:
             return
-        owned, session.terminals = set(session.terminals), set()
+        owned = list(session.terminals)
+        session.terminals.clear()
 
         async def release() -> None:
             for terminal in owned:
