@@ -12,7 +12,7 @@ import pytest
 from tests.backends.acp_support import NEVER, SOON, Person, until
 from tieline.backends.acp.fingerprint import fingerprint_of
 from tieline.backends.acp.host_services import CommandExit
-from tieline.backends.acp.sessions import AgentSession
+from tieline.backends.acp.sessions import AgentSession, seen_parts
 from tieline.backends.acp.settings import AcpBackendSettings, AcpRuntime
 from tieline.backends.acp.turn import AgentTurn, TurnContext
 from tieline.backends.acp.turn_state import LEG_OPEN, OVER, PARKED, TRANSITIONS, TurnEvent, TurnState
@@ -221,6 +221,20 @@ async def test_a_question_is_accepted_if_the_agent_reports_that_its_address_was_
     assert turn.awaits_answer
     fake.hear(VISITED)
     assert (turn.state, fake.sent[-1]) == (TurnState.BETWEEN_LEGS, ACCEPTED)
+
+
+async def test_a_turn_that_ends_after_its_client_has_left_does_not_cost_the_session(fake: FakeTurn) -> None:
+    turn = await fake.begin()
+    turn.begin()
+    fake.hear(LOGIN)
+    (question,) = texts(await leg(turn))
+    turn.leave()
+    fake.hear(VISITED)
+    fake.session.receive(facts.TextChunk(session="s1", text="Logged in."))
+    fake.end()
+    seen = [("user", "go"), ("assistant", question), ("user", "done")]
+    messages = tuple(Message(role=role, parts=(Text(text=text),)) for role, text in seen)  # type: ignore[arg-type] # roles
+    assert seen_parts(fake.session, fingerprint_of(Request(model="a", messages=messages))) == 1
 
 
 async def test_a_question_in_the_inbox_is_accepted_if_the_agent_reports_that_its_address_was_visited(

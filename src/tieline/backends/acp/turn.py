@@ -100,6 +100,8 @@ class AgentTurn:
         """The time after which further output from the agent no longer delays the end of the leg."""
         self._has_text = False
         """Whether the turn has produced text for the user."""
+        self._is_left = False
+        """Whether the client has left while the turn waited for an answer. Further output is not delivered."""
 
     def _advance(self, event: TurnEvent) -> bool:
         """Change the state according to `TRANSITIONS`. Return False if the event has no effect in the current state."""
@@ -151,6 +153,7 @@ class AgentTurn:
         if not self._advance(TurnEvent.LEG_BEGAN):
             return
         self._timers.stop("abandoned")
+        self._is_left = False
         self._active_at = self._loop.time()
         if self._calls.is_due:
             self._batch()
@@ -194,6 +197,7 @@ class AgentTurn:
     def leave(self) -> None:
         """Cancel the turn, because its client has left. If the turn awaits an answer, wait `park_for` seconds first."""
         if self.awaits_answer:
+            self._is_left = True
             self._timers.start("abandoned", self._context.settings.park_for, self.cancel)
         else:
             self.cancel()
@@ -366,7 +370,7 @@ class AgentTurn:
         else:
             self._write_ending(how)
             self._end_leg(Finished(reason=how.reason))
-            self._finish(is_torn=how.reason is StopReason.CANCELLED)
+            self._finish(is_torn=self._is_left or how.reason is StopReason.CANCELLED)
         self._release()
 
     def _write_ending(self, fact: facts.TurnEnded) -> None:
