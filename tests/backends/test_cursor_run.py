@@ -168,6 +168,18 @@ async def test_a_stream_that_breaks_between_the_answer_and_the_next_leg_is_retri
     assert [event.kind for event in events if isinstance(event, Note)] == ["retry"]
 
 
+@pytest.mark.parametrize("end", [BROKEN, b""], ids=["broken", "eof"])
+async def test_a_stream_that_ends_after_the_answer_to_a_call_that_reopened_the_turn_is_retried(
+    tasks: Tasks, end: bytes | Exception
+) -> None:
+    parked = Wire(TURN_ENDED, CALL, CHECKPOINT)
+    run = Bench(tasks, parked, Wire(says("Sunny."), TURN_ENDED, GOOD_END)).run()
+    await leg_of(run)
+    await run.answer([ToolResult(call_id="call_1", content=(Text(text="sunny"),))])
+    parked.comes(end)
+    assert words(await leg_of(run)) == "Sunny."
+
+
 async def test_the_states_of_a_run(tasks: Tasks) -> None:
     run = Bench(tasks, Wire(CALL, CHECKPOINT)).run()
     states = [run.state]

@@ -138,7 +138,7 @@ class CursorRun:
 
     @property
     def turn_ended(self) -> bool:
-        """Whether the service has sent `turn_ended`, even if the turn continued afterwards."""
+        """Whether the service has sent `turn_ended`, and no call or question was answered that reopened the turn."""
         return self._turn is not ServiceTurnState.OPEN
 
     @property
@@ -310,6 +310,7 @@ class CursorRun:
             self._reply(reply)
         if sent.messages or replies:
             self._checkpoint.call_answered()
+            self._change_turn(ServiceTurnEvent.ANSWERED)
         if user_text and not sent.took_text:  # Seen in transcripts/cursor/words_with_a_file.dialogue
             ids = {"run_id": self._run_id, "injection_id": self._mint(), "message_id": self._mint()}
             self._send((client_messages.injection(user_text, **ids),))
@@ -321,6 +322,7 @@ class CursorRun:
         self._stored.next_step()
         self._reply(self._queries.reply_to_plan(text))
         self._checkpoint.call_answered()
+        self._change_turn(ServiceTurnEvent.ANSWERED)
 
     def answer_query(self, query_id: int, answer: Answer | None) -> list[Event]:
         """Send a person's answer to a query, or a refusal if it contains no decision. Return new events of the leg."""
@@ -329,6 +331,7 @@ class CursorRun:
             if undecided:
                 self._updates.note("cursor_query", f"no decision was made on Cursor's query: {undecided}")
             self._reply(reply)
+            self._change_turn(ServiceTurnEvent.ANSWERED)
         return self.pull()
 
     def _send(self, messages: Iterable[client_messages.Message]) -> None:

@@ -11,7 +11,8 @@ over. A leg ends when its batch of calls is complete (at the next checkpoint, or
 has been shown, or when the run ends. Messages from the service that arrive between two legs belong to the next leg.
 
 `ServiceTurnState` is the turn as the service sees it: whether the service has said that the turn is over. The message
-`turn_ended` is not the end of the stream. Text and usage may follow. A later call or question reopens the turn.
+`turn_ended` is not the end of the stream. Text and usage may follow. A later call or question reopens the turn. Once it
+is answered, the service has to end the turn again.
 
 Together, the two states determine whether the end of the stream is a success. It is a success only after `turn_ended`,
 and only if no call is open; any other end is a failure. If a run ends while no leg is open, the next leg reports the
@@ -106,6 +107,8 @@ class ServiceTurnEvent(Enum):
     TURN_ENDED = "turn ended"
     ASKED = "asked"
     """The service requested a tool call, or asked a question that needs an answer."""
+    ANSWERED = "answered"
+    """The result of a call, or the answer to a question, was sent to the service."""
 
 
 # Names after "Seen in" are transcripts under tests/transcripts/cursor/, or tests, that require the transition.
@@ -157,14 +160,17 @@ TURN_TRANSITIONS = transition_table(
         ServiceTurnState.OPEN: {
             ServiceTurnEvent.TURN_ENDED: ServiceTurnState.ENDED,
             ServiceTurnEvent.ASKED: ServiceTurnState.OPEN,
+            ServiceTurnEvent.ANSWERED: ServiceTurnState.OPEN,
         },
         ServiceTurnState.ENDED: {
             ServiceTurnEvent.TURN_ENDED: ServiceTurnState.ENDED,
             ServiceTurnEvent.ASKED: ServiceTurnState.REOPENED,  # Seen in after_the_turn
+            ServiceTurnEvent.ANSWERED: ServiceTurnState.ENDED,
         },
         ServiceTurnState.REOPENED: {
-            ServiceTurnEvent.TURN_ENDED: ServiceTurnState.ENDED,  # Seen in after_the_turn
+            ServiceTurnEvent.TURN_ENDED: ServiceTurnState.ENDED,
             ServiceTurnEvent.ASKED: ServiceTurnState.REOPENED,
+            ServiceTurnEvent.ANSWERED: ServiceTurnState.OPEN,  # Seen in after_the_turn
         },
     }
 )
