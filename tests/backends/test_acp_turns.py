@@ -276,6 +276,17 @@ async def test_agents_that_are_not_known_or_not_installed_are_errors_that_say_so
         assert await backend.count(None) is None  # type: ignore[arg-type] # whatever is asked
 
 
+async def test_a_mode_is_set_again_after_a_request_that_asked_for_one_that_is_not_there() -> None:
+    async with serving(scripted()) as backend:
+        talk = Talk(backend, "scripted?mode=plan")
+        assert json.loads((await talk.ask("settings")).text)["mode"] == "plan"
+        mistaken = Talk(backend, "scripted?mode=nonsense")
+        mistaken.messages = list(talk.messages)
+        with pytest.raises(BadRequest, match="has no mode `nonsense`"):
+            await mistaken.ask("settings")
+        assert json.loads((await talk.ask("settings")).text)["mode"] == "plan"
+
+
 # ── files and terminals, where they are turned on ────────────────────────────────────────────────
 
 

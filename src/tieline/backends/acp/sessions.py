@@ -71,7 +71,7 @@ class AgentSession:
         """The options that the session had when it was opened."""
         self.state = SessionOptions()
         self.requested = RequestedOptions(agent=spec_id)
-        """The options that the most recent request selected."""
+        """The options that the most recent request selected. `agent` is empty if not all of them could be set."""
         self.commands: tuple[facts.SlashCommand, ...] = ()
         self.title = ""
         self.endpoint: ToolEndpoint | None = None

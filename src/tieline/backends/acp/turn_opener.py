@@ -290,9 +290,13 @@ class TurnOpener:
 
         If the previous request selected the same values, do nothing, so that changes made by the agent are kept.
         """
-        if requested == session.requested:
+        previous = session.requested
+        if requested == previous:
             return
-        for setting in option_resets(session.first, session.state, requested, session.requested):
+        # If a change fails, the session has values of both requests. The next request then sets its values in any case.
+        values = dict([*previous.values, *requested.values])
+        session.requested = replace(requested, agent="", values=tuple(values.items()))
+        for setting in option_resets(session.first, session.state, requested, previous):
             await self._set_one(setting, session, agent)
         for setting in option_changes(requested, session.state, agent.spec.title):
             await self._set_one(setting, session, agent)
