@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.backends.acp_support import NEVER, SOON, Person, until
+from tests.cases import asks, says
 from tieline.backends.acp.fingerprint import fingerprint_of
 from tieline.backends.acp.host_services import CommandExit
 from tieline.backends.acp.sessions import AgentSession, seen_parts
@@ -232,9 +233,8 @@ async def test_a_turn_that_ends_after_its_client_has_left_does_not_cost_the_sess
     fake.hear(VISITED)
     fake.session.receive(facts.TextChunk(session="s1", text="Logged in."))
     fake.end()
-    seen = [("user", "go"), ("assistant", question), ("user", "done")]
-    messages = tuple(Message(role=role, parts=(Text(text=text),)) for role, text in seen)  # type: ignore[arg-type] # roles
-    assert seen_parts(fake.session, fingerprint_of(Request(model="a", messages=messages))) == 1
+    request = asks("go", says("assistant", Text(text=question)), "done")
+    assert seen_parts(fake.session, fingerprint_of(request)) == 1
 
 
 async def test_a_question_in_the_inbox_is_accepted_if_the_agent_reports_that_its_address_was_visited(
