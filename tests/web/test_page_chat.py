@@ -2,13 +2,14 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
-from playwright.async_api import Route, expect
+from playwright.async_api import Locator, Route, expect
 
 from tests.core.scripted import END
-from tests.web.browser import IN_CHROMIUM, Server, Window, Windows
+from tests.web.browser import IN_CHROMIUM, PATIENCE, Server, Window, Windows
 from tieline.model.content import Image, Text
 from tieline.model.events import Activity, Batch, Event, PartDelta, PartEnd, PartStart, Plan, PlanEntry, Started, Usage
 
@@ -222,6 +223,115 @@ async def test_a_message_is_edited_into_a_branch(scripted: Window, server: Serve
     await expect(scripted.answer).to_contain_text("answer 1")
 
 
+# ── Other chats in the meantime ──────────────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def held(window: Window, method: str, path: str) -> AsyncIterator[asyncio.Event]:
+    """Hold back requests that match. The end of the block lets them go, or fail if the event was set."""
+    arrived, fails, let_go = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        if route.request.method != method:
+            await route.continue_()
+            return
+        arrived.set()
+        await let_go.wait()
+        await (route.abort() if fails.is_set() else route.continue_())
+
+    await window.page.route(path, hold)
+    try:
+        yield fails
+        await asyncio.wait_for(arrived.wait(), PATIENCE / 1000)
+    finally:
+        let_go.set()
+
+
+def finished(window: Window, path: str) -> AbstractAsyncContextManager[object]:
+    """Wait at the end of the block until a request whose address ends with `path` has been answered."""
+    return window.page.expect_event("requestfinished", lambda request: request.url.endswith(path))
+
+
+async def two_chats(window: Window) -> None:
+    """Have two chats, One and Two, and show the second."""
+    for title in ("One", "Two"):
+        await window.part("new-chat").click()
+        await window.say(title)
+        await expect(window.answer).to_contain_text("answer")
+        await expect(window.part("send")).to_be_visible()
+
+
+def chat(window: Window, title: str) -> Locator:
+    """The link to a chat in the list."""
+    return window.part("session").get_by_role("link", name=title)
+
+
+async def test_a_message_shows_only_in_the_chat_it_was_sent_to(scripted: Window) -> None:
+    await two_chats(scripted)
+    await chat(scripted, "One").click()
+    await expect(scripted.part("turn-user")).to_have_text(re.compile("One"))
+    async with finished(scripted, "/send"), held(scripted, "POST", "**/send"):
+        await scripted.say("More")
+        await chat(scripted, "Two").click()
+        await expect(scripted.part("turn-user")).to_have_text(re.compile("Two"))
+    await expect(scripted.part("session").first).to_contain_text("One")
+    await expect(scripted.part("session").first).not_to_contain_text("running")
+    await expect(scripted.part("turn-user")).to_have_text([re.compile("Two")])
+    await chat(scripted, "One").click()
+    await expect(scripted.part("turn-user")).to_have_text([re.compile("One"), re.compile("More")])
+
+
+async def test_the_first_message_of_a_new_chat_goes_to_no_other_chat(scripted: Window, server: Server) -> None:
+    await two_chats(scripted)
+    await scripted.part("new-chat").click()
+    async with held(scripted, "GET", "**/api/sessions/*"):
+        await scripted.say("Third")
+        await expect(scripted.part("session")).to_have_count(3)
+        await chat(scripted, "One").click()
+    await expect(chat(scripted, "Third")).to_be_visible()
+    assert len(server.backend.requests[-1].messages) == 1
+    await expect(scripted.part("turn-user")).to_have_count(1)
+    await expect(scripted.part("turn-user")).to_have_text(re.compile("One"))
+
+
+async def test_a_message_that_fails_is_put_back_where_it_was_written(scripted: Window) -> None:
+    await two_chats(scripted)
+    async with held(scripted, "POST", "**/send") as fails:
+        fails.set()
+        await scripted.page.evaluate(PASTE)
+        await expect(scripted.part("attached-image")).to_have_count(1)
+        await scripted.say("Lost?")
+        await scripted.page.evaluate(PASTE)
+        await expect(scripted.part("attached-image")).to_have_count(1)
+        await chat(scripted, "One").click()
+    await expect(scripted.part("notices")).to_contain_text("Cannot reach the gateway")
+    await expect(scripted.composer).to_have_value("")
+    await expect(scripted.part("attached-image")).to_have_count(0)
+    await chat(scripted, "Two").click()
+    await expect(scripted.composer).to_have_value("Lost?")
+    await expect(scripted.part("attached-image")).to_have_count(2)
+
+
+async def test_what_is_typed_while_a_chat_begins_stays(scripted: Window) -> None:
+    async with held(scripted, "POST", "**/api/sessions"):
+        await scripted.say("Hi")
+        await scripted.composer.press_sequentially("and then")
+    await expect(scripted.answer).to_contain_text("answer 1")
+    await expect(scripted.composer).to_have_value("and then")
+    await scripted.part("new-chat").click()
+    await expect(scripted.composer).to_have_value("")
+
+
+async def test_another_branch_that_comes_late_is_no_error_in_a_new_chat(scripted: Window) -> None:
+    await two_chats(scripted)
+    async with finished(scripted, "/retry"), held(scripted, "POST", "**/retry"):
+        await scripted.answer.get_by_role("button", name="Regenerate answer").click()
+        await scripted.part("new-chat").click()
+    await expect(scripted.part("session").filter(has_text="running")).to_have_count(0)
+    await expect(scripted.part("notices")).to_have_text("")
+    assert not [url for url in scripted.requested if "/null" in url]
+
+
 # ── What goes along, what is taken away ──────────────────────────────────────────────────────────
 
 
@@ -234,6 +344,22 @@ async def test_a_pasted_picture_goes_along(scripted: Window, server: Server) -> 
     await expect(scripted.answer).to_contain_text("answer 1")
     parts = server.backend.requests[0].messages[-1].parts
     assert [part.media_type for part in parts if isinstance(part, Image)] == ["image/png"]
+
+
+async def test_a_message_waits_for_a_picture_that_is_still_read(scripted: Window, server: Server) -> None:
+    await scripted.page.evaluate("""() => {
+      const read = createImageBitmap;
+      const wait = new Promise((resolve) => (window.go = resolve));
+      window.createImageBitmap = (file) => wait.then(() => read(file));
+    }""")
+    await scripted.page.evaluate(PASTE)
+    await scripted.say("What is this?")
+    await expect(scripted.part("notices")).to_contain_text("still being prepared")
+    await scripted.page.evaluate("go()")
+    await expect(scripted.part("attached-image")).to_be_visible()
+    await scripted.composer.press("Enter")
+    await expect(scripted.answer).to_contain_text("answer 1")
+    assert len(server.backend.requests[0].messages[-1].parts) == 2
 
 
 async def test_a_file_of_the_workspace_goes_along(scripted: Window, server: Server) -> None:

@@ -5,70 +5,97 @@ import { icon } from "./icons.js";
 import { imagesAmong, readImage } from "./image-upload.js";
 import { notify } from "./notices.js";
 
+/** Each draft has its own attachments. Those of the current draft are shown in `element`. */
 export class Attachments {
-  #images = [];
-  #files = [];
+  #drafts = new Map();
+  #shown;
   #changed;
   element = h("ul", { class: "attachments", hidden: true, "aria-label": "Attachments" });
 
-  constructor(changed) {
+  /** `changed` is called when the attachments shown have changed. */
+  constructor(draft, changed) {
+    this.#shown = this.#of(draft);
     this.#changed = changed;
   }
 
-  get isEmpty() {
-    return this.#images.length === 0 && this.#files.length === 0;
+  /** Show the attachments of another draft. */
+  set draft(draft) {
+    this.#shown = this.#of(draft);
+    this.#render();
   }
 
-  /** Remove all attachments and return them in the form of the API, with a function `putBack` that restores them. */
+  /** Give a draft another name. */
+  rename(draft, name) {
+    this.#drafts.set(name, this.#of(draft));
+    this.#drafts.delete(draft);
+  }
+
+  get isEmpty() {
+    return this.#shown.images.length === 0 && this.#shown.files.length === 0;
+  }
+
+  /** Whether an image that was added is still being read. */
+  get isReading() {
+    return this.#shown.reading > 0;
+  }
+
+  /** Remove all attachments and return them in the form of the API, with a function that puts them back in a draft. */
   take() {
-    const taken = {
-      images: this.#images.map(({ media_type, data }) => ({ media_type, data })),
-      files: [...this.#files],
-    };
-    const before = { images: this.#images, files: this.#files };
-    this.#images = [];
-    this.#files = [];
+    const { images, files } = this.#shown;
+    this.#shown.images = [];
+    this.#shown.files = [];
     this.#render();
-    const putBack = () => {
-      [this.#images, this.#files] = [before.images, before.files];
-      this.#render();
+    const putBack = (draft) => {
+      const to = this.#of(draft);
+      to.images = [...images, ...to.images];
+      to.files = [...new Set([...files, ...to.files])];
     };
-    return { ...taken, putBack };
+    return { images: images.map(({ media_type, data }) => ({ media_type, data })), files, putBack };
   }
 
   addFile(path) {
-    if (!this.#files.includes(path)) this.#files.push(path);
+    if (!this.#shown.files.includes(path)) this.#shown.files.push(path);
     this.#render();
   }
 
   /** Add the images among these files, and return whether there were any. */
   async addImages(files) {
+    const to = this.#shown;
     const images = imagesAmong(files);
+    to.reading += images.length;
     for (const file of images) {
       try {
-        this.#images.push(await readImage(file));
-        this.#render();
+        const image = await readImage(file);
+        to.images.push(image);
       } catch (error) {
         notify(error.message, "bad");
       }
+      to.reading -= 1;
+      this.#render();
     }
     return images.length > 0;
   }
 
+  #of(draft) {
+    if (!this.#drafts.has(draft)) this.#drafts.set(draft, { images: [], files: [], reading: 0 });
+    return this.#drafts.get(draft);
+  }
+
   #render() {
-    const images = this.#images.map((image) =>
+    const shown = this.#shown;
+    const images = shown.images.map((image) =>
       this.#item(
         h("img", { src: `data:${image.media_type};base64,${image.data}`, alt: image.name }),
         image.name,
-        () => (this.#images = this.#images.filter((one) => one !== image)),
+        () => (shown.images = shown.images.filter((one) => one !== image)),
         "attached-image",
       ),
     );
-    const files = this.#files.map((path) =>
+    const files = shown.files.map((path) =>
       this.#item(
         h("span", { class: "chip" }, icon("file"), h("bdi", {}, path)),
         path,
-        () => (this.#files = this.#files.filter((one) => one !== path)),
+        () => (shown.files = shown.files.filter((one) => one !== path)),
         "attached-file",
       ),
     );

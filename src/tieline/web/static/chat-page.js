@@ -35,6 +35,8 @@ const [chat, composer, sessions, meter, top, title, welcome, examples] = [
 /** Ids of the models whose modes were fetched again after their first answer. */
 const refreshed = new Set();
 let current = null;
+/** The promise of the session for the first message of a new chat, while it is being created. */
+let beginning = null;
 
 /** Show the session that the URL names, or a new chat. */
 function route() {
@@ -107,16 +109,17 @@ function idea(text) {
 }
 
 async function send({ text, images, files, putBack }) {
+  let session = current;
   try {
-    if (current === null) await begin();
-    await chat.send({ text, images, files });
+    session ??= await (beginning ??= begin().finally(() => (beginning = null)));
+    await chat.send(session, { text, images, files });
   } catch (error) {
-    putBack();
+    putBack(session);
     notify(error.message, "bad");
   }
 }
 
-function begin() {
+async function begin() {
   const { model, mode, effort } = rememberedChoice(live.state);
   if (!model) throw new Error("No model is available. The Connect page shows what is missing.");
   return create({ model, ...(mode && { mode }), ...(effort && { effort }) });
@@ -124,8 +127,8 @@ function begin() {
 
 async function startExample({ example: { text, model, mode }, done }) {
   try {
-    await create({ model, ...(mode && { mode }), example: true });
-    await chat.send({ text, images: [], files: [] });
+    const session = await create({ model, ...(mode && { mode }), example: true });
+    await chat.send(session, { text, images: [], files: [] });
   } catch (error) {
     notify(error.message, "bad");
   } finally {
@@ -133,16 +136,21 @@ async function startExample({ example: { text, model, mode }, done }) {
   }
 }
 
+/** Create a session and return its id. Show it, unless the user has opened another one in the meantime. */
 async function create(settings) {
   const summary = await post("/api/sessions", settings);
+  const { id } = summary;
   live.learn(summary);
-  address(summary.id);
-  current = summary.id;
-  if (isEmbedded) ofThisTab.setItem(OPEN, current);
-  sessions.current = current;
-  composer.session = current;
-  await chat.open(current);
+  if (current !== null) return id;
+  address(id);
+  current = id;
+  if (isEmbedded) ofThisTab.setItem(OPEN, id);
+  sessions.current = id;
+  if (settings.example) composer.session = id;
+  else composer.begin(id);
+  await chat.open(id);
   describe();
+  return id;
 }
 
 async function choose(change) {

@@ -52,7 +52,7 @@ class Chat extends HTMLElement {
     live.on("turn", (message, seq) => this.#onStreamMessage(message, seq));
     live.on("session", (summary) => summary.id === this.session && this.#place());
     live.on("inbox", () => this.#showItems());
-    live.on("reset", () => this.session && this.#load());
+    live.on("reset", () => live.sessions.has(this.session) && this.#load());
   }
 
   get isRunning() {
@@ -75,15 +75,16 @@ class Chat extends HTMLElement {
     this.#sticky.hold();
   }
 
-  /** Send a message and show it. Stream messages are held back until then. */
-  async send(message) {
-    const parent = this.#last?.id ?? null;
-    this.#held ??= [];
+  /** Send a message to a session. If that session is shown, show the message; stream messages are held until then. */
+  async send(session, message) {
+    const isShown = () => session === this.session;
+    const parent = isShown() ? (this.#last?.id ?? null) : null;
+    if (isShown()) this.#held ??= [];
     try {
-      const { user, assistant } = await post(`/api/sessions/${this.session}/send`, { ...message, parent });
-      this.#begin(user, assistant);
+      const { user, assistant } = await post(`/api/sessions/${session}/send`, { ...message, parent });
+      if (isShown()) this.#begin(user, assistant);
     } finally {
-      this.#release();
+      if (isShown()) this.#release();
     }
   }
 
@@ -243,9 +244,10 @@ class Chat extends HTMLElement {
 
   /** Send a request that changes the branch shown, then load the conversation again. */
   async #redo(verb, body) {
+    const { session } = this;
     this.#held ??= [];
-    await attempt(() => post(`/api/sessions/${this.session}/${verb}`, body));
-    await this.#load();
+    await attempt(() => post(`/api/sessions/${session}/${verb}`, body));
+    if (session === this.session) await this.#load();
   }
 
   async #edit(turn) {

@@ -11,15 +11,16 @@ import { ofThisTab } from "./page-storage.js";
 import "./picker.js";
 
 const DRAFT = "tieline-draft:";
+const NEW = "new"; // the draft of a new chat
 
-/** Fires `send` ({text, images, files, putBack}), `stop` and `choose` ({model?, mode?, effort?}). */
+/** Fires `send` ({text, images, files, putBack(session)}), `stop` and `choose` ({model?, mode?, effort?}). */
 class Composer extends HTMLElement {
-  #draft = "new";
+  #draft = NEW;
   #isRunning = false;
   #state = null;
   #choice = {};
   #workspace = "";
-  #attached = new Attachments(() => this.#update());
+  #attached = new Attachments(NEW, () => this.#update());
   #area = h("textarea", {
     id: "composer",
     rows: 1,
@@ -130,10 +131,18 @@ class Composer extends HTMLElement {
 
   /** Switch to the draft of a conversation. Each conversation has its own. */
   set session(id) {
-    this.#draft = id ?? "new";
-    this.#area.value = ofThisTab.getItem(DRAFT + this.#draft) ?? "";
+    this.#draft = id ?? NEW;
+    this.#area.value = savedText(this.#draft);
+    this.#attached.draft = this.#draft;
     this.#grow();
-    this.#update();
+  }
+
+  /** Keep the draft of a new chat as the draft of the session that was created for it. */
+  begin(id) {
+    saveText(id, this.#area.value);
+    saveText(NEW, "");
+    this.#attached.rename(NEW, id);
+    this.#draft = id;
   }
 
   set text(text) {
@@ -193,7 +202,7 @@ class Composer extends HTMLElement {
   }
 
   #typed() {
-    ofThisTab.setItem(DRAFT + this.#draft, this.#area.value);
+    saveText(this.#draft, this.#area.value);
     this.#grow();
     this.#update();
     if (this.#hasFiles && /(^|\s)@$/.test(this.#area.value.slice(0, this.#area.selectionStart)))
@@ -220,15 +229,20 @@ class Composer extends HTMLElement {
       notify("The answer is not finished yet. Press Esc to stop it.");
       return;
     }
+    if (this.#attached.isReading) {
+      notify("An image is still being prepared. Send the message again in a moment.");
+      return;
+    }
     const text = this.#area.value;
     if (!text.trim() && this.#attached.isEmpty) return;
     const { images, files, putBack } = this.#attached.take();
     this.text = "";
-    const restore = () => {
-      // Keep what the user has typed in the meantime.
-      const typed = this.#area.value;
-      this.text = typed.trim() ? `${text}\n\n${typed}` : text;
-      putBack();
+    const restore = (session) => {
+      const draft = session ?? NEW;
+      const typed = savedText(draft); // what the user has typed in the meantime
+      saveText(draft, typed.trim() ? `${text}\n\n${typed}` : text);
+      putBack(draft);
+      if (draft === this.#draft) this.session = session;
     };
     this.#fire("send", { text: text.trim() ? text : "", images, files, putBack: restore });
   }
@@ -285,6 +299,9 @@ class Composer extends HTMLElement {
     this.dispatchEvent(new CustomEvent(type, { detail }));
   }
 }
+
+const savedText = (draft) => ofThisTab.getItem(DRAFT + draft) ?? "";
+const saveText = (draft, text) => ofThisTab.setItem(DRAFT + draft, text);
 
 function picker(label, test, sign) {
   const element = document.createElement("tl-picker");
