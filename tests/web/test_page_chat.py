@@ -332,6 +332,14 @@ async def test_another_branch_that_comes_late_is_no_error_in_a_new_chat(scripted
     assert not [url for url in scripted.requested if "/null" in url]
 
 
+async def test_the_skip_link_leads_to_the_message_box_of_the_chat(scripted: Window) -> None:
+    await two_chats(scripted)
+    await scripted.page.get_by_role("link", name="Skip to the message box").focus()
+    await scripted.page.keyboard.press("Enter")
+    await expect(scripted.composer).to_be_focused()
+    await expect(scripted.part("session-name")).to_have_text("Two")
+
+
 # ── What goes along, what is taken away ──────────────────────────────────────────────────────────
 
 

@@ -187,6 +187,10 @@ function listen() {
   examples.addEventListener("change", suggest);
   top.addEventListener("menu", () => document.body.classList.toggle("shows-menu"));
   document.querySelector(".shade").addEventListener("click", closeMenu);
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault(); // the fragment of the address names a session
+    composer.focus();
+  });
   document.querySelector(".to-end").addEventListener("click", () => chat.toEnd());
   addEventListener("hashchange", route);
   addEventListener("popstate", route);
