@@ -370,6 +370,16 @@ async def test_a_message_waits_for_a_picture_that_is_still_read(scripted: Window
     assert len(server.backend.requests[0].messages[-1].parts) == 2
 
 
+async def test_a_link_can_be_dropped_as_text(scripted: Window) -> None:
+    drop = """() => {
+      const dataTransfer = new DataTransfer();
+      dataTransfer.setData("text/uri-list", "https://example.com/");
+      const event = new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true });
+      return document.querySelector("#composer").dispatchEvent(event);
+    }"""
+    assert await scripted.page.evaluate(drop), "the browser does not insert it"
+
+
 async def test_a_file_of_the_workspace_goes_along(scripted: Window, server: Server) -> None:
     (server.root / "notes.md").write_text("Remember the milk.")
     await scripted.composer.press_sequentially("Read @")

@@ -1,6 +1,9 @@
 // Files that are dragged from the explorer of an editor: their addresses, as paths in the workspace.
 
-const TYPES = ["application/vnd.code.uri-list", "text/uri-list"];
+import { isEmbedded } from "./embed.js";
+
+// Outside an editor, the second type is that of a dragged link, which the browser inserts as text.
+const TYPES = ["application/vnd.code.uri-list", ...(isEmbedded ? ["text/uri-list"] : [])];
 
 /** Return whether dragged data contains file addresses. */
 export const hasAddresses = (transfer) => TYPES.some((type) => transfer?.types.includes(type));
