@@ -8,13 +8,22 @@ import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator, Mapping, MutableMapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, async_playwright, expect
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Route,
+    async_playwright,
+    expect,
+)
 
 from tests.catalogue.serving import listening
 from tests.core.scripted import Script
@@ -135,6 +144,32 @@ async def centre(target: Locator) -> tuple[float, float]:
     box = await target.bounding_box()
     assert box is not None
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+@asynccontextmanager
+async def held(window: Window, method: str, path: str) -> AsyncIterator[asyncio.Event]:
+    """Hold back requests that match. The end of the block lets them go, or fail if the event was set."""
+    arrived, fails, let_go = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        if route.request.method != method:
+            await route.continue_()
+            return
+        arrived.set()
+        await let_go.wait()
+        await (route.abort() if fails.is_set() else route.continue_())
+
+    await window.page.route(path, hold)
+    try:
+        yield fails
+        await asyncio.wait_for(arrived.wait(), PATIENCE / 1000)
+    finally:
+        let_go.set()
+
+
+def finished(window: Window, path: str) -> AbstractAsyncContextManager[object]:
+    """Wait at the end of the block until a request whose address ends with `path` has been answered."""
+    return window.page.expect_event("requestfinished", lambda request: request.url.endswith(path))
 
 
 class Windows:

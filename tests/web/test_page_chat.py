@@ -2,14 +2,13 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Sequence
 
 import pytest
 from playwright.async_api import Locator, Route, expect
 
 from tests.core.scripted import END
-from tests.web.browser import IN_CHROMIUM, PATIENCE, Server, Window, Windows
+from tests.web.browser import IN_CHROMIUM, Server, Window, Windows, finished, held
 from tieline.model.content import Image, Text
 from tieline.model.events import Activity, Batch, Event, PartDelta, PartEnd, PartStart, Plan, PlanEntry, Started, Usage
 
@@ -224,32 +223,6 @@ async def test_a_message_is_edited_into_a_branch(scripted: Window, server: Serve
 
 
 # ── Other chats in the meantime ──────────────────────────────────────────────────────────────────
-
-
-@asynccontextmanager
-async def held(window: Window, method: str, path: str) -> AsyncIterator[asyncio.Event]:
-    """Hold back requests that match. The end of the block lets them go, or fail if the event was set."""
-    arrived, fails, let_go = asyncio.Event(), asyncio.Event(), asyncio.Event()
-
-    async def hold(route: Route) -> None:
-        if route.request.method != method:
-            await route.continue_()
-            return
-        arrived.set()
-        await let_go.wait()
-        await (route.abort() if fails.is_set() else route.continue_())
-
-    await window.page.route(path, hold)
-    try:
-        yield fails
-        await asyncio.wait_for(arrived.wait(), PATIENCE / 1000)
-    finally:
-        let_go.set()
-
-
-def finished(window: Window, path: str) -> AbstractAsyncContextManager[object]:
-    """Wait at the end of the block until a request whose address ends with `path` has been answered."""
-    return window.page.expect_event("requestfinished", lambda request: request.url.endswith(path))
 
 
 async def two_chats(window: Window) -> None:
