@@ -4,9 +4,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
-from tests.web.browser import IN_CHROMIUM, Server, Window, Windows, profile
+from tests.web.browser import IN_CHROMIUM, Server, Window, Windows, finished, profile
 from tieline.app.config import CursorSettings
 from tieline.backends.cursor import login
 from tieline.sim.cursor import CursorSim
@@ -40,6 +40,42 @@ async def test_backends_and_agents_say_what_to_do(windows: Windows) -> None:
     agents = window.part("agent")
     await expect(agents.first.get_by_role("button", name="Copy").first).to_be_visible()
     assert await agents.count() > 5
+
+
+REFRESH = """async () => (await import("/static/live-state.js")).live.refresh()"""
+
+
+async def test_an_old_answer_does_not_replace_a_newer_one(windows: Windows) -> None:
+    window = await windows.new("/connect")
+    address = window.page.locator(".address")
+    answers = iter(["http://old", "http://new"])
+    newer = asyncio.Event()
+
+    async def answer(route: Route) -> None:
+        response, name = await route.fetch(), next(answers)
+        if name == "http://old":
+            await newer.wait()
+        await route.fulfill(response=response, json={**await response.json(), "address": name})
+
+    await window.page.route("**/api/connect", answer)
+    async with window.page.expect_request("**/api/connect"):
+        await window.page.evaluate(REFRESH)
+    await window.page.evaluate(REFRESH)
+    await expect(address).to_have_text("http://new")
+    async with finished(window, "/api/connect"):
+        newer.set()
+    await expect(address).to_have_text("http://new")
+
+
+async def test_a_refresh_leaves_the_list_of_agents_alone(windows: Windows) -> None:
+    window = await windows.new("/connect")
+    await window.part("other-agents").locator("summary").click()
+    copy = window.part("agent").first.get_by_role("button", name="Copy").first
+    await copy.focus()
+    async with finished(window, "/api/connect"):
+        await window.page.evaluate(REFRESH)
+    await expect(window.part("agent").first).to_be_visible()
+    await expect(copy).to_be_focused()
 
 
 # ── Logging in with Cursor ───────────────────────────────────────────────────────────────────────

@@ -29,6 +29,7 @@ class Agents extends HTMLElement {
   );
   #agents = [];
   #canInstall = false;
+  #shown = "";
   #isRunning = false;
   #timer = 0;
 
@@ -40,7 +41,9 @@ class Agents extends HTMLElement {
   show(agents, installation) {
     this.#agents = agents;
     this.#canInstall = installation !== null;
-    this.#render();
+    const facts = JSON.stringify([agents, this.#canInstall]);
+    if (facts !== this.#shown) this.#render(); // otherwise keep the focus, and what is open
+    this.#shown = facts;
     if (installation) this.#follow(installation);
   }
 

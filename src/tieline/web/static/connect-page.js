@@ -15,7 +15,7 @@ setTitle("Connect");
 listenForCodeCopies(document.body);
 listenForKeys({ items: () => goToInboxItems(null) });
 await live.start();
-await view.load();
 live.on("state", () => view.load());
+await view.load();
 document.body.classList.remove("is-loading");
 view.start();

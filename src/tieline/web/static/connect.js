@@ -28,6 +28,7 @@ class Connect extends HTMLElement {
   #agents = document.createElement("tl-agents");
   #clients = document.createElement("tl-clients");
   #rules = document.createElement("tl-rules");
+  #loading = null;
 
   connectedCallback() {
     this.append(
@@ -56,9 +57,18 @@ class Connect extends HTMLElement {
     addEventListener("hashchange", () => location.hash === ADD && this.#openForm());
   }
 
-  async load() {
-    const facts = await attempt(() => get(`/api/connect${this.#clients.query}`));
-    if (!facts) return;
+  /** Fetch and show the facts. Of several calls, only the last one counts; the others wait for it. */
+  load() {
+    const { query } = this.#clients;
+    const loading = attempt(() => get(`/api/connect${query}`)).then((facts) => {
+      if (loading !== this.#loading) return this.#loading;
+      return facts && this.#show(facts, query);
+    });
+    this.#loading = loading;
+    return loading;
+  }
+
+  #show(facts, query) {
     const { setup } = facts;
     setText(document.querySelector(".address"), facts.address);
     document.querySelector(".key-needed").hidden = !facts.key_needed;
@@ -70,7 +80,7 @@ class Connect extends HTMLElement {
     this.#agents.closest("section").hidden = facts.agents.length === 0;
     this.#cursor.closest("section").hidden = facts.cursor.state === "off";
     this.#cursor.show(facts.cursor);
-    this.#clients.show(facts.snippets, facts.model);
+    if (query === this.#clients.query) this.#clients.show(facts.snippets, facts.model);
     if (live.state.tools.enabled) this.#rules.load();
   }
 
