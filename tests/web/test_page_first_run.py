@@ -12,7 +12,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, expect
 
 from tests.catalogue.serving import listening
-from tests.web.browser import IN_CHROMIUM, Window, Windows, profile
+from tests.web.browser import IN_CHROMIUM, Window, Windows, held, profile
 from tests.web.test_agent_install import program
 from tests.web.test_page_access import nameless
 from tieline.app.build.application import build
@@ -218,6 +218,29 @@ async def test_another_upstream_of_the_same_provider_is_proposed_with_a_free_nam
     await window.part("add").click()
     await window.page.get_by_role("button", name="Add another").click()
     await expect(window.part("name")).to_have_value(f"{name}-2")
+
+
+async def test_the_end_of_a_test_leaves_the_focus_where_it_is(fresh: Windows, upstream: str) -> None:
+    window = await fresh.new("/connect#add-model")
+    await fill_in(window, upstream)
+    await window.part("add").click()
+    async with held(window, "POST", "**/test"):
+        await window.part("test-added").click()
+        await window.part("replace-key").focus()
+    await expect(window.part("backends").locator('[data-test="step-tools"]')).to_have_attribute("data-state", "ok")
+    await expect(window.part("test-added")).to_be_enabled()
+    await expect(window.part("replace-key")).to_be_focused()
+
+
+async def test_a_first_key_is_not_called_a_new_one(fresh: Windows, upstream: str) -> None:
+    window = await fresh.new("/connect#add-model")
+    await fill_in(window, upstream, key="")
+    await window.part("add").click()
+    await window.page.get_by_role("button", name="Set the key of mine").click()
+    await expect(window.page.get_by_role("dialog").get_by_role("heading")).to_have_text("Set the key")
+    await window.part("new-key").fill(SECRET)
+    await window.part("save-key").click()
+    await expect(window.part("notices")).to_contain_text("The key of mine was set.")
 
 
 async def test_another_tab_learns_of_an_added_model(fresh: Windows, upstream: str) -> None:

@@ -25,10 +25,12 @@ class Backends extends HTMLElement {
     this.#shown = facts;
     const byName = new Map(added.map((upstream) => [upstream.name, upstream]));
     const unused = added.filter(({ name }) => !backends.some((one) => one.name === name && one.source === "page"));
+    const hadFocus = this.contains(document.activeElement);
     this.#list.replaceChildren(
       ...backends.map((backend) => this.#backend(backend, backend.source === "page" ? byName.get(backend.name) : null)),
       ...unused.map((upstream) => this.#unused(upstream)),
     );
+    if (hadFocus) this.querySelector("button")?.focus();
   }
 
   #backend({ name, ready: isReady, text = "", lack = "", source = "" }, upstream) {
@@ -65,18 +67,19 @@ class Backends extends HTMLElement {
       if (tested) result.show(tested);
       else result.clear();
       test.disabled = false;
-      test.focus();
+      if (document.activeElement === document.body) test.focus();
     });
+    const verb = upstream.has_key ? "Replace" : "Set";
     const key = h(
       "button",
       {
         type: "button",
         class: "small",
-        "aria-label": `${upstream.has_key ? "Replace" : "Set"} the key of ${name}`,
+        "aria-label": `${verb} the key of ${name}`,
         data: { test: "replace-key" },
-        onclick: () => this.#replaceKey(name),
+        onclick: () => this.#setKey(name, verb),
       },
-      upstream.has_key ? "Replace key" : "Set key",
+      `${verb} key`,
     );
     return h("div", { class: "row-actions" }, test, key, this.#removal(upstream), result);
   }
@@ -107,15 +110,15 @@ class Backends extends HTMLElement {
     this.dispatchEvent(new CustomEvent("changed"));
   }
 
-  async #replaceKey(name) {
-    if (!(await askForNewKey(name))) return;
-    notify(`The key of ${name} was replaced.`);
+  async #setKey(name, verb) {
+    if (!(await askForNewKey(name, verb))) return;
+    notify(`The key of ${name} was ${verb === "Set" ? "set" : "replaced"}.`);
     this.dispatchEvent(new CustomEvent("changed"));
   }
 }
 
-/** Ask for a new key and store it. Resolve to whether the user entered one. */
-function askForNewKey(name) {
+/** Ask for a new key and store it. Resolve to whether it was stored. */
+function askForNewKey(name, verb) {
   return new Promise((resolve) => {
     const input = h("input", {
       type: "password",
@@ -127,7 +130,7 @@ function askForNewKey(name) {
     const form = h(
       "form",
       { noValidate: true },
-      h("h2", {}, "Replace the key"),
+      h("h2", {}, `${verb} the key`),
       fields.key.element,
       h(
         "div",
@@ -140,7 +143,7 @@ function askForNewKey(name) {
       "dialog",
       {
         class: "dialog",
-        "aria-label": `Replace the key of ${name}`,
+        "aria-label": `${verb} the key of ${name}`,
         onclose: () => (resolve(dialog.returnValue === "saved"), dialog.remove()),
       },
       form,
