@@ -1,6 +1,7 @@
 """What waits for a person, answered in the page: permissions, plans, questions, those of other clients too."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -47,6 +48,7 @@ async def test_always_asks_once_and_can_be_taken_back(window: Window) -> None:
     await expect(window.answer).to_contain_text("It said:")
     await expect(window.answer.locator("tl-tool")).to_have_count(2)
     await window.open("/connect")
+    await expect(window.part("revoke")).to_have_accessible_name(re.compile("Revoke: .*echo"))
     await window.part("revoke").click()
     await expect(window.part("rule")).to_have_count(0)
     await window.open()
@@ -191,6 +193,14 @@ async def test_a_question_needs_an_answer_and_can_be_declined(window: Window) ->
     await expect(window.ask.get_by_role("alert")).to_have_text("Please answer this question.")
     await window.press(window.ask.locator('[data-test="decline"]'))
     await expect(window.answer).to_contain_text("declined to answer")
+
+
+async def test_a_closed_inbox_gives_the_focus_back(window: Window) -> None:
+    await window.page.keyboard.press("Alt+i")
+    await expect(window.page.get_by_role("button", name="Close inbox")).to_be_visible()
+    await window.page.get_by_role("button", name="Close inbox").press("Enter")
+    await expect(window.part("inbox")).to_be_hidden()
+    await expect(window.part("inbox-button")).to_be_focused()
 
 
 # ── Other clients ────────────────────────────────────────────────────────────────────────────────

@@ -365,6 +365,16 @@ async def test_a_file_of_the_workspace_goes_along(scripted: Window, server: Serv
     assert any("Remember the milk." in part.text for part in parts if isinstance(part, Text))
 
 
+async def test_a_copy_without_the_clipboards_interface_leaves_the_focus(windows: Windows, scripted: Window) -> None:
+    await windows.context.add_init_script("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    await scripted.page.reload()
+    await scripted.say("Hi")
+    copy = scripted.answer.get_by_role("button", name="Copy message")
+    await copy.press("Enter")
+    await expect(copy).to_have_attribute("data-copied", "yes")
+    await expect(copy).to_be_focused()
+
+
 async def test_code_is_copied_as_it_was_written(windows: Windows, scripted: Window, server: Server) -> None:
     await windows.context.grant_permissions(["clipboard-read", "clipboard-write"])
     server.backend.legs.append(spoken('```python\nif a < b:\n    say("&amp;")\n```\n'))

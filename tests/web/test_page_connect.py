@@ -119,12 +119,14 @@ async def test_a_log_in_shows_how_long_it_waits_and_can_be_given_up(
             async with windows.context.expect_page():
                 await window.part("cursor-login").click()
             await expect(window.part("cursor-left")).to_contain_text("left")
+            await expect(window.part("cursor-url")).to_be_focused()
             await expect(window.part("cursor-login")).to_be_hidden()
             await window.page.reload()
             await expect(window.part("cursor-url")).to_be_visible()
             await window.part("cursor-cancel").click()
             await expect(window.part("cursor-state")).to_have_text("Not logged in.")
             await expect(window.part("cursor-login")).to_be_visible()
+            await expect(window.part("cursor-login")).to_be_focused()
         await server.stop()
 
 

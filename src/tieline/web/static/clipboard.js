@@ -19,6 +19,7 @@ export async function copyText(text, button) {
 
 /** Copy by selecting the text. The clipboard API is not available over plain HTTP from another machine. */
 function copyBySelection(text) {
+  const focused = document.activeElement;
   const area = document.createElement("textarea");
   area.value = text;
   area.className = "hidden";
@@ -26,6 +27,7 @@ function copyBySelection(text) {
   area.select();
   const isCopied = document.execCommand("copy");
   area.remove();
+  focused?.focus();
   return isCopied;
 }
 

@@ -44,6 +44,7 @@ class CursorLogin extends HTMLElement {
 
   show({ state, text, trouble = "", is_offered: isOffered = true, url = "", until = null }) {
     const before = this.#state;
+    const hadFocus = this.contains(document.activeElement);
     const isReady = state === "logged_in" || state === "simulated";
     const isWaiting = state === "waiting";
     this.#state = state;
@@ -60,6 +61,7 @@ class CursorLogin extends HTMLElement {
     this.#begin.className = state === "none" ? "primary" : "";
     setText(this.#begin, state === "logged_in" ? "Log in again" : "Log in with Cursor");
     this.#tick();
+    if (hadFocus && state !== before) (isWaiting ? this.#link : this.#begin).focus();
     if (before === "waiting" && isReady) notify("You are logged in to Cursor. Its models are now available.");
     if (before === "waiting" && trouble) announce(trouble);
   }
@@ -70,6 +72,7 @@ class CursorLogin extends HTMLElement {
     this.#begin.disabled = true;
     const answer = await attempt(() => post("/api/connect/cursor"));
     this.#begin.disabled = false;
+    this.#begin.focus();
     if (!answer || !/^https?:/.test(answer.url)) {
       page?.close();
       return;
@@ -79,12 +82,10 @@ class CursorLogin extends HTMLElement {
       page.location = answer.url;
     }
     this.#link.href = answer.url;
-    this.#link.focus();
   }
 
   async #giveUp() {
     await attempt(() => remove("/api/connect/cursor"));
-    this.#begin.focus();
   }
 
   #tick() {

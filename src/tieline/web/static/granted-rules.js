@@ -13,20 +13,25 @@ class GrantedRules extends HTMLElement {
   }
 
   async load() {
-    let rules = [];
-    try {
-      ({ rules } = await get("/api/rules"));
-    } catch {
-      // Without its own tools the gateway has no rules.
-    }
+    const found = await attempt(() => get("/api/rules"));
+    if (!found) return;
+    const { rules } = found;
+    const hadFocus = this.contains(document.activeElement);
     this.closest("section").hidden = rules.length === 0;
     this.#list.replaceChildren(...rules.map(({ id, text }) => this.#row(id, text)));
+    if (hadFocus) this.querySelector("button")?.focus();
   }
 
   #row(id, text) {
     const button = h(
       "button",
-      { type: "button", class: "danger-quiet small", data: { test: "revoke" }, onclick: () => this.#revoke(id) },
+      {
+        type: "button",
+        class: "danger-quiet small",
+        "aria-label": `Revoke: ${text}`,
+        data: { test: "revoke" },
+        onclick: () => this.#revoke(id),
+      },
       "Revoke",
     );
     return h(

@@ -53,9 +53,11 @@ class Inbox extends HTMLElement {
   }
 
   toggle(isOpen = this.hidden) {
+    const hadFocus = this.contains(document.activeElement);
     this.hidden = !isOpen;
     this.#notify.hidden = !canRequestNotifications();
     if (isOpen) (this.#list.firstElementChild ?? this.querySelector("button:not([hidden])")).focus();
+    else if (hadFocus) document.querySelector(".inbox-button").focus();
     this.dispatchEvent(new CustomEvent("toggled", { bubbles: true, detail: isOpen }));
   }
 
