@@ -10,6 +10,7 @@ from playwright.async_api import Locator, expect
 
 from tests.e2e.tools_support import TELL, call, script
 from tests.web.browser import DEMO, IN_CHROMIUM, Server, Window, Windows, centre
+from tieline.model.inbox import Field, Origin, Question, QuestionAnswer
 
 pytestmark = IN_CHROMIUM
 
@@ -193,6 +194,19 @@ async def test_a_question_needs_an_answer_and_can_be_declined(window: Window) ->
     await expect(window.ask.get_by_role("alert")).to_have_text("Please answer this question.")
     await window.press(window.ask.locator('[data-test="decline"]'))
     await expect(window.answer).to_contain_text("declined to answer")
+
+
+async def test_a_choice_without_options_can_be_declined(window: Window, server: Server) -> None:
+    empty = Question(message="Which?", fields=(Field(name="one", kind="choice", required=True),))
+    asked = server.ask(Origin(), empty)
+    await window.part("inbox-button").click()
+    card = window.part("inbox").locator("tl-inbox-item")
+    await window.press(card.locator('[data-test="answer"]'))
+    await expect(card.get_by_role("alert")).to_have_text("Please answer this question.")
+    await window.press(card.locator('[data-test="decline"]'))
+    answer = await asked
+    assert isinstance(answer, QuestionAnswer)
+    assert answer.action == "decline"
 
 
 async def test_a_closed_inbox_gives_the_focus_back(window: Window) -> None:

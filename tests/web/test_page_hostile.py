@@ -228,6 +228,21 @@ async def test_tools_thoughts_plans_pictures_and_errors_run_and_load_nothing(
     await _harmless(scripted)
 
 
+async def test_odd_titles_kinds_and_addresses_are_shown_as_they_are(scripted: Window, server: Server) -> None:
+    act = Activity(id="a", kind="constructor", title="constructor injection", status="completed")
+    image = Image(url="https://")
+    leg: list[Event] = [Started(id="leg", model="m"), act]
+    leg += [PartStart(index=0, part=Image()), PartEnd(index=0, part=image)]
+    server.backend.legs.append([[*leg, END]])
+    await scripted.say("Hi")
+    for _ in ("as it comes", "as it was kept"):
+        await expect(scripted.answer.locator("tl-tool")).to_contain_text("constructor injection")
+        await expect(scripted.answer).not_to_contain_text("native code")
+        await expect(scripted.answer.locator(".icon-other").first).to_be_visible()
+        await expect(scripted.answer).to_contain_text("Image that cannot be shown")
+        await scripted.page.reload()
+
+
 # ── Names ────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -3,6 +3,7 @@
 import { stripTerminalCodes } from "./terminal-text.js";
 
 const VERBS = {
+  __proto__: null, // a title may begin with "constructor"
   read_file: "Read",
   list_directory: "List",
   search_files: "Find files",

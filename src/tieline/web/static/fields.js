@@ -107,14 +107,15 @@ function choice(field, id) {
     return ids;
   }
 
+  const element = h(
+    "div",
+    { class: "options" },
+    options.map((option) => option.element),
+    other?.element,
+  );
   return {
-    element: h(
-      "div",
-      { class: "options" },
-      options.map(({ element }) => element),
-      other?.element,
-    ),
-    input: inputs[0] ?? other?.words,
+    element,
+    input: inputs[0] ?? other?.words ?? element, // an agent may offer no options
     get value() {
       const ids = chosen();
       if (field.many) return ids.length ? ids : null;

@@ -3,6 +3,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 const PATHS = {
+  __proto__: null, // an agent may name an icon "constructor"
   plus: "M12 5v14M5 12h14",
   send: "M12 19V5M6 11l6-6 6 6",
   stop: "M7.5 7.5h9v9h-9z",

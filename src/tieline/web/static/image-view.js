@@ -20,7 +20,7 @@ export function imageView({ media_type: type = "", data, url }, alt = "Image") {
       image,
     );
   }
-  if (url && /^https?:/.test(url))
+  if (url && /^https?:/.test(url) && URL.canParse(url))
     return h("a", { href: url, target: "_blank", rel: "noopener noreferrer" }, `Image at ${new URL(url).host}`);
   return h("span", { class: "muted" }, "Image that cannot be shown");
 }
