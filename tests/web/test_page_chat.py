@@ -375,6 +375,14 @@ async def test_a_copy_without_the_clipboards_interface_leaves_the_focus(windows:
     await expect(copy).to_be_focused()
 
 
+async def test_a_web_page_of_a_proxy_is_not_shown_as_an_error(scripted: Window) -> None:
+    page = "<html><body>Bad Gateway</body></html>"
+    await scripted.page.route("**/send", lambda route: route.fulfill(status=502, content_type="text/html", body=page))
+    await scripted.say("Hi")
+    await expect(scripted.part("notices")).to_have_text("The gateway answered 502.")
+    await expect(scripted.composer).to_have_value("Hi")
+
+
 async def test_code_is_copied_as_it_was_written(windows: Windows, scripted: Window, server: Server) -> None:
     await windows.context.grant_permissions(["clipboard-read", "clipboard-write"])
     server.backend.legs.append(spoken('```python\nif a < b:\n    say("&amp;")\n```\n'))

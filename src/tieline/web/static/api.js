@@ -101,6 +101,8 @@ async function readError(response) {
     const { error, message = text } = JSON.parse(text);
     return error ?? { message };
   } catch {
-    return { message: text || `The gateway answered ${response.status}.` };
+    // A proxy may answer with a web page, which is not a message.
+    const isPlain = response.headers.get("content-type")?.startsWith("text/plain");
+    return { message: (isPlain && text) || `The gateway answered ${response.status}.` };
   }
 }
