@@ -196,6 +196,15 @@ async def test_a_question_needs_an_answer_and_can_be_declined(window: Window) ->
     await expect(window.answer).to_contain_text("declined to answer")
 
 
+async def test_a_time_has_a_time_zone(window: Window, server: Server) -> None:
+    field = Field(name="when", required=True, format="date-time", default="2024-05-01T12:30:00+02:00")
+    asked = server.ask(Origin(), Question(message="When?", fields=(field,)))
+    await window.part("inbox-button").click()
+    await window.press(window.part("inbox").locator('[data-test="answer"]'))
+    await expect(window.part("inbox").locator("tl-inbox-item")).to_have_count(0)
+    assert await asked == QuestionAnswer(values={"when": "2024-05-01T10:30:00.000Z"})
+
+
 async def test_a_choice_without_options_can_be_declined(window: Window, server: Server) -> None:
     empty = Question(message="Which?", fields=(Field(name="one", kind="choice", required=True),))
     asked = server.ask(Origin(), empty)

@@ -138,7 +138,9 @@ function otherOption(type, id) {
 
 function text(field, id) {
   const type = INPUTS[field.format];
-  const given = { id, value: field.default ?? "", autocomplete: "off" };
+  const isTime = type === "datetime-local";
+  const first = field.default ?? "";
+  const given = { id, value: isTime ? localTime(first) : first, autocomplete: "off" };
   const input = type ? h("input", { type, ...given }) : h("textarea", { rows: 1, ...given });
   input.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -149,9 +151,17 @@ function text(field, id) {
     element: input,
     input,
     get value() {
-      return input.value.trim() || null;
+      const value = input.value.trim();
+      return (value && isTime ? new Date(value).toISOString() : value) || null;
     },
   };
+}
+
+/** Convert a time with its time zone, as agents write and expect it, to the local time that the input field shows. */
+function localTime(text) {
+  const time = new Date(text);
+  if (Number.isNaN(time.valueOf())) return "";
+  return new Date(time - time.getTimezoneOffset() * 60_000).toISOString().slice(0, -1);
 }
 
 function number(field, id) {
