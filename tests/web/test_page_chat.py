@@ -327,6 +327,17 @@ async def test_a_pasted_picture_goes_along(scripted: Window, server: Server) -> 
     assert [part.media_type for part in parts if isinstance(part, Image)] == ["image/png"]
 
 
+async def test_when_an_attachment_is_removed_the_focus_stays_near(scripted: Window) -> None:
+    await scripted.page.evaluate(PASTE)
+    await scripted.page.evaluate(PASTE)
+    remove = scripted.page.get_by_role("button", name="Remove shot.png")
+    await expect(remove).to_have_count(2)
+    await remove.first.press("Enter")
+    await expect(remove).to_be_focused()
+    await remove.press("Enter")
+    await expect(scripted.composer).to_be_focused()
+
+
 async def test_a_message_waits_for_a_picture_that_is_still_read(scripted: Window, server: Server) -> None:
     await scripted.page.evaluate("""() => {
       const read = createImageBitmap;

@@ -108,6 +108,7 @@ export class Attachments {
     const remove = () => {
       drop();
       this.#render();
+      (this.element.querySelector(".drop") ?? document.querySelector("#composer")).focus();
     };
     return h(
       "li",
