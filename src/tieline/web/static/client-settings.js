@@ -35,7 +35,7 @@ class ClientSettings extends HTMLElement {
   show(snippets, model) {
     // Full names, because the settings contain them.
     this.#model.options = modelOptions(live.state).map((option) => ({ ...option, label: option.value, hint: "" }));
-    this.#model.value = model ?? (this.#wanted || firstModel());
+    this.#model.value = model;
     this.#snippets = snippets;
     if (!snippets.some(({ id }) => id === this.#chosen)) this.#chosen = snippets[0]?.id;
     const tabs = snippets.map(({ id, title }) => this.#tab(id, title));
@@ -114,12 +114,6 @@ class ClientSettings extends HTMLElement {
     tab.click();
     tab.focus();
   }
-}
-
-/** Return the model that the gateway chooses if none is requested. */
-function firstModel() {
-  const { models } = live.state;
-  return (models.find(({ backend, is_agent: isAgent }) => backend !== "demo" && !isAgent) ?? models[0])?.id ?? null;
 }
 
 customElements.define("tl-clients", ClientSettings);
