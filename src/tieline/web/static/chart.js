@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { afterFrame } from "./frame-scheduler.js";
 import { everySecond } from "./ticker.js";
-import { formatCount, formatDuration, now, promptTokens, formatTime } from "./format.js";
+import { formatCount, formatDuration, formatTime, now, plural, promptTokens } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const MOST = 400;
@@ -71,7 +71,7 @@ class Chart extends HTMLElement {
     const first = formatDuration(median(done.map((leg) => leg.first_byte ?? leg.duration)));
     const whole = formatDuration(median(done.map((leg) => leg.duration)));
     summary.textContent = done.length ? `median ${first} to first byte, ${whole} in total` : "";
-    svg.setAttribute("aria-label", `Latency of ${done.length} requests: ${summary.textContent}`);
+    svg.setAttribute("aria-label", `Latency of ${plural(done.length, "request")}: ${summary.textContent}`);
   }
 
   #drawTokens(legs, begin, end) {

@@ -21,7 +21,7 @@ import { goToInboxItems, listenForKeys } from "./shortcuts.js";
 import "./top-bar.js";
 
 const DEMO = "demo";
-const OPEN = `tieline-open:${ownWorkspace ?? ""}`; // the session shown last, in a frame that the editor loads anew
+const OPEN = `tieline-open:${ownWorkspace ?? ""}`; // the session that was shown before the editor reloaded the frame
 const [chat, composer, sessions, meter, top, title, welcome, examples] = [
   "tl-chat",
   "tl-composer",
@@ -89,7 +89,7 @@ const hasOtherModels = () => live.state.models.some(({ backend }) => backend !==
 function suggest() {
   const { model } = rememberedChoice(live.state);
   const chosen = live.state.models.find(({ id }) => id === model);
-  // The examples act in a folder of their own, not in the workspace of an editor.
+  // The examples work in a folder of their own, not in the workspace of an editor.
   examples.hidden = isEmbedded || chosen?.backend !== DEMO || live.state.examples.items.length === 0;
   examples.show(live.state.examples, hasOtherModels());
   welcome.classList.toggle("has-examples", !examples.hidden && examples.isOpen);
@@ -206,7 +206,7 @@ function listen() {
     composer.state = state;
     setText(
       document.querySelector(".workspace"),
-      state.tools.enabled && state.tools.workspace ? `Tools act in ${state.tools.workspace}` : "",
+      state.tools.enabled && state.tools.workspace ? `Tools work in ${state.tools.workspace}` : "",
     );
     describe();
   });

@@ -1,10 +1,10 @@
-// A dialog that asks for confirmation before an action that cannot be undone.
+// A dialog that asks the user to confirm an action.
 
 import { h } from "./dom.js";
 
 /** Show a question with the consequence of an action, and resolve to whether the user confirmed.
  *
- * A `command` that would be run is shown in full. Then, the button that confirms does not have the focus. */
+ * If the action runs a `command`, the command is shown in full, and "Cancel" has the focus. */
 export function confirmAction(question, consequence, action, { command = "", isDangerous = true } = {}) {
   return new Promise((resolve) => {
     const dialog = h(

@@ -1,4 +1,4 @@
-// The Connect page: the state of backends and agents, and settings for clients.
+// The Connect page: models, agents and settings for clients.
 
 import { setTitle } from "./notifications.js";
 import { listenForCodeCopies } from "./clipboard.js";

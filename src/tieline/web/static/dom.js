@@ -1,6 +1,8 @@
 // Helpers for building elements. Text is always inserted as text, never as markup.
 
-/** Create an element. Properties that are null or false are skipped; `on…` functions become listeners. */
+/** Create an element. Properties and children that are null, undefined or false are skipped.
+ *
+ * Functions named `on…` become listeners. */
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {

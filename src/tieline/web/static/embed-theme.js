@@ -41,7 +41,7 @@ export function applyTheme({ kind, colors }) {
   }
 }
 
-// References such as var() are valid wherever a colour is, and would not be a colour of the editor.
+// `CSS.supports` also accepts references such as var(), which are not colours of the editor.
 function isColor(value) {
   return (
     typeof value === "string" &&

@@ -16,7 +16,7 @@ export const ownWorkspace = isEmbedded ? workspace : null;
 /** The pass that came with the page, if the gateway has a key. */
 export const ownPass = pass;
 
-/** The path of the Chat page. A frame cannot be navigated: its address is valid once. */
+/** The path of the Chat page. A frame cannot be navigated, because its address is valid only once. */
 export const chatPath = isEmbedded ? location.pathname : "/";
 
 /** Send a message to the editor. */

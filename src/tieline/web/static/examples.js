@@ -6,7 +6,9 @@ import { icon } from "./icons.js";
 
 const ICONS = { read: "read", run: "execute", plan: "plan", question: "question" };
 
-/** Call `show`. Fires `start` with an example, `models` to choose another model, and `change` if hidden or shown. */
+/** Call `show`.
+ *
+ * Fires `start` with an example, `models` to choose another model, and `change` when the cards are hidden or shown. */
 class Examples extends HTMLElement {
   #folder = "";
   #items = [];

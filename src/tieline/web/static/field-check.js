@@ -33,7 +33,7 @@ function checkText(field, value) {
   return range(field, [...value].length, (count) => plural(count, "character"));
 }
 
-/** Return whether a value matches a pattern, or the browser does not support the pattern; the gateway checks again. */
+/** Return whether a value matches a pattern. A pattern that the browser does not support matches every value. */
 function matches(pattern, value) {
   try {
     return new RegExp(pattern, "u").test(value);

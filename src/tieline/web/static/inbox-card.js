@@ -17,7 +17,7 @@ const KINDS = {
   form: { sign: "question", name: "Question", body: questionBody },
 };
 
-/** The outcome for an item that is not answered in time. */
+/** What happens to an item that is not answered in time. */
 const OUTCOME = {
   permission: "Denied automatically",
   plan_review: "Rejected automatically",
