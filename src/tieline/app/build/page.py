@@ -211,7 +211,7 @@ class _HasModes(Protocol):
 
 
 def _agent_modes(backend: Backend | None, agent: str) -> tuple[str, ...]:
-    """Return the modes that an agent reported in its first session. Before that session, return the common modes."""
+    """Return the modes that an agent's sessions have reported. If there are none, return the common modes of agents."""
     made: object = backend.backend.made if isinstance(backend, LazyBackend) else backend
     reported = made.modes(agent) if isinstance(made, _HasModes) else ()
     return reported or (MODES if backend is not None and backend.name == "acp" else ())

@@ -153,8 +153,9 @@ class SharedArchive:
     def put(self, owner: str, document_id: str, data: bytes) -> bool:
         """Store a document. Return False if it is too large.
 
-        As in `Archive.put`, a document is also too large if it leaves another owner less space than the document itself
-        takes, according to the last sweep. The next sweep would remove it, and all older documents of its owner.
+        As in `Archive.put`, a document is also too large if, in an archive that was full at the last sweep, it leaves
+        another owner less space than the document itself takes. The next sweep might remove it, together with all older
+        documents of its owner.
         """
         key = _DocumentKey(owner, document_id)
         if len(data) > self._limits.each or not self._has_room(owner, _size(key, data)):

@@ -20,7 +20,10 @@ Options = argparse.Namespace
 
 
 async def run(options: Options, config: Config, env: Mapping[str, str], say: Say, clock: Clock) -> None:
-    """Run a subcommand of `tieline inbox`. Raise GatewayError with a message for the user if it fails."""
+    """Run a subcommand of `tieline inbox`.
+
+    Raise GatewayError with a message for the user if it fails, or ConfigError if the configuration cannot be used.
+    """
     client = HttpClient(proxies=Proxies.from_env(env))
     try:
         key = next(iter(client_keys(config, env)), None)

@@ -8,7 +8,7 @@ from tieline.model.content import Value
 from tieline.model.errors import NOT_RETRYABLE, GatewayError
 
 NANO = 1_000_000_000
-"""Amounts of money are integers in billionths of the currency, so that sums are exact."""
+"""Amounts of money are integers in billionths of a unit of the currency, so that sums are exact."""
 MINUTE = 60
 DAY = 24 * 3600
 EPOCH = date(1970, 1, 1).toordinal()

@@ -14,7 +14,7 @@ PER_MILLION = 1000
 
 
 class Price(NamedTuple):
-    """What one token of each kind costs, in billionths of the currency."""
+    """What one token of each kind costs, in billionths of a unit of the currency."""
 
     input: int
     output: int

@@ -1,4 +1,4 @@
-"""Conversations at `/v1/conversations`: stored lists of items. A request continues a conversation by its id."""
+"""Conversations at `/v1/conversations`: stored lists of items. A request that names one continues it."""
 
 import asyncio
 import logging
