@@ -222,6 +222,22 @@ async def test_a_message_is_edited_into_a_branch(scripted: Window, server: Serve
     await expect(scripted.answer).to_contain_text("answer 1")
 
 
+async def test_an_edited_message_that_cannot_be_sent_is_kept(scripted: Window) -> None:
+    await scripted.say("Hi")
+    await expect(scripted.answer).to_contain_text("answer 1")
+    await scripted.part("turn-user").get_by_role("button", name="Edit as a new branch").click()
+    await scripted.part("edit").fill("Good morning")
+    async with held(scripted, "POST", "**/edit") as fails:
+        await scripted.part("edit-send").click()
+        fails.set()
+    await expect(scripted.part("notices")).not_to_be_empty()
+    await expect(scripted.part("edit")).to_have_value("Good morning")
+    await scripted.page.unroute("**/edit")
+    await scripted.part("edit-send").click()
+    await expect(scripted.answer).to_contain_text("answer 2")
+    await expect(scripted.part("edit")).to_have_count(0)
+
+
 # ── Other chats in the meantime ──────────────────────────────────────────────────────────────────
 
 

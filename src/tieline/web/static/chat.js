@@ -242,17 +242,17 @@ class Chat extends HTMLElement {
     this.#load();
   }
 
-  /** Send a request that changes the branch shown, then load the conversation again. */
+  /** Send a request that changes the branch shown, then load the conversation again. Return whether it succeeded. */
   async #redo(verb, body) {
     const { session } = this;
     this.#held ??= [];
-    await attempt(() => post(`/api/sessions/${session}/${verb}`, body));
+    const done = await attempt(() => post(`/api/sessions/${session}/${verb}`, body));
     if (session === this.session) await this.#load();
+    return done !== undefined;
   }
 
-  async #edit(turn) {
-    const text = await editMessage(turn);
-    if (text !== null) await this.#redo("edit", { message: turn.turn.id, text });
+  #edit(turn) {
+    editMessage(turn, (text) => this.#redo("edit", { message: turn.turn.id, text }));
   }
 
   #place() {
