@@ -263,3 +263,17 @@ def test_the_mcp_package_is_not_imported_before_it_is_needed() -> None:
 
 def _text(result: Any) -> str:
     return str(result.content[0].text)
+
+
+async def test_a_server_that_cannot_start_fails_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise OSError("no more files")
+
+    bridge = ToolBridge(mint_token=lambda: "token", shim=StdioShim(sys.executable, "shim.py"))
+    with monkeypatch.context() as patched:
+        patched.setattr("mcp.server.streamable_http_manager.StreamableHTTPSessionManager.run", fail)
+        async with asyncio.timeout(SOON):
+            with pytest.raises(OSError, match="no more files"):
+                await bridge.open()
+    assert (await bridge.open()).token == "token", "the next request starts it again"
+    await bridge.aclose()

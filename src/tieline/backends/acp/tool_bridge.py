@@ -233,8 +233,14 @@ class _McpServer:
             timeout_graceful_shutdown=1,
         )
         running = cls(_EmbeddedServer(config), manager, listener)
-        running._task = tasks.start(running._run(), "running the MCP server")
-        await running._is_ready.wait()
+        running._task = task = tasks.start(running._run(), "running the MCP server")
+        try:
+            await running._is_ready.wait()
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if task.done():
+            await task  # raises the error
         return running
 
     async def handle(self, scope: Any, receive: Any, send: Any) -> None:
@@ -248,10 +254,13 @@ class _McpServer:
             await asyncio.wait([self._task], timeout=STOP_WITHIN)
 
     async def _run(self) -> None:
-        with self._listener:
-            async with self._manager.run():
-                self._is_ready.set()
-                await self._server.serve(sockets=[self._listener])
+        try:
+            with self._listener:
+                async with self._manager.run():
+                    self._is_ready.set()
+                    await self._server.serve(sockets=[self._listener])
+        finally:
+            self._is_ready.set()  # if it failed, `start` reports that
 
 
 class _EmbeddedServer(uvicorn.Server):
