@@ -217,6 +217,7 @@ async def test_a_chain_with_a_removed_response_cannot_be_continued(client: Api) 
     assert (await client.delete(f"/v1/responses/{first['id']}")).status == 200
     reply = await client.create(previous_response_id=third["id"])
     assert reply.error[:3] == (400, "previous_response_not_found", "previous_response_id")
+    assert first["id"] in reply.error[3]
 
 
 async def test_a_mistake_in_a_continuation_is_named_by_its_place_in_the_request(client: Api) -> None:

@@ -106,7 +106,7 @@ class ResponseHistory:
             found = await self.get(owner, previous)
             # An upstream may give all of its responses the same id.
             if found is None or previous in newer or len(newer) >= MAX_CHAIN:
-                raise previous_not_found(response_id)
+                raise previous_not_found(previous)
             if not found.is_complete:
                 raise previous_incomplete(previous)
             last = last or found
