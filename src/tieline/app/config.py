@@ -308,7 +308,7 @@ class ModelSettings(Value, forbid_unknown_fields=True):
 class KeyRules(Value, forbid_unknown_fields=True):
     """The rights and limits of a key.
 
-    Keys in the configuration and in the database have the same rules; only the default of `agents` differs.
+    They apply to keys in the configuration and in the database, but the defaults of `agents` and `page` differ.
     """
 
     tools: bool = False

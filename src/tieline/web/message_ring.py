@@ -46,7 +46,7 @@ class _RingFrame(NamedTuple):
 
 
 class RingRead(NamedTuple):
-    """Consecutive messages as bytes, ready to be sent, and the position after the last of them."""
+    """The messages of one read as bytes, ready to be sent, and the position from which to read on."""
 
     data: bytes
     seq: int
@@ -115,7 +115,7 @@ class MessageRing:
             self._dropped = dropped.number
 
     def position(self, number: int) -> int:
-        """Return the position after the message with this number, for `after`.
+        """Return the position of the message with this number, for `after`.
 
         If the ring does not contain the number, `after` will return a reset message.
         """

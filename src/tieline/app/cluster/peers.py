@@ -40,7 +40,7 @@ class ClusterSecret:
 
 
 class ClusterPeers:
-    """The other replicas: finds the owner of an id, and sends requests.
+    """Finds the replica that owns an id, and sends requests to other replicas.
 
     `backend_of` returns the name of the backend that serves a model. If this replica does not have the workspace of
     the coding agents, `agents` is the name of their backend; otherwise, it is None.

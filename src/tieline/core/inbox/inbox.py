@@ -7,7 +7,8 @@ timeout of an item runs only while no watcher's scope covers the item, and resta
 log.
 
 In a cluster, each replica has an inbox with the items of its own legs, and shows the items of all replicas
-(`SharedInbox`). Watchers count on all replicas. An item is answered on the replica that holds it.
+(`SharedInbox`). A watcher on any replica counts for the items of all replicas. An item is answered on the replica that
+holds it.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Validate base64 without decoding it. This takes a tenth of the time that decoding takes, and no additional memory."""
+"""Validate base64 without decoding it, in a fraction of the time that decoding takes."""
 
 from binascii import a2b_base64
 
