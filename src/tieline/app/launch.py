@@ -59,7 +59,7 @@ async def run_client(
 ) -> Exit:
     """Run a client on a terminal until it ends. `program` is its path. Raise OSError if it cannot be started.
 
-    `notify` tells the user what to expect, for example that their own settings of the client are not used.
+    `notify` tells the user what to expect, for example that their own settings for the client are not used.
     """
     with private_folder() as folder:
         recipe = client.launch(connection, str(folder))

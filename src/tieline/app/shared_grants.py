@@ -94,7 +94,7 @@ class SharedGrants(Grants):
                 self._refreshing = self._tasks.start(self.refresh(), "grants")
 
     def _change(self, rule_id: str, rule: Rule | None) -> None:
-        """Make a change valid in this replica, and save it. Raise OSError if the database does not confirm it."""
+        """Apply a change in this replica, and save it. Raise OSError if the database does not confirm it."""
         with self._lock:
             self._unsaved[rule_id] = rule
         if self._loop is None:

@@ -36,7 +36,7 @@ Step = Think | Say | CallTool | Silence
 class DemoReply(Value):
     """The steps of a leg, in order.
 
-    If `usage` is None, it is counted from the steps. If `ending` is None, it is derived from the steps as well.
+    If `usage` is None, it is counted from the request and the steps. If `ending` is None, it is derived from them.
     """
 
     steps: tuple[Step, ...] = ()

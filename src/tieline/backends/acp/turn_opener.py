@@ -253,7 +253,7 @@ class TurnOpener:
     async def _closed_before(self, session: AgentSession) -> None:
         """Close a session in its current process, because it is about to be reopened, possibly in another process.
 
-        A process that is about to end must not affect the session either, so its remaining facts are not delivered.
+        From then on, no facts from that process are delivered to the session, even if the process is about to end.
         """
         agent, session.agent = session.agent, None
         if agent is not None:

@@ -227,7 +227,10 @@ class _TextPartRepair:
         self._begun = False
 
     def takes(self, event: Event) -> bool:
-        """Process an event if it belongs to a text part. Return whether it was processed."""
+        """Process an event of a text part, or hold an event that arrives while such a part is held back.
+
+        Return False if the caller has to process the event. This includes `Failed`, before which everything is emitted.
+        """
         match event:
             case PartStart(part=Text(refusal=False)):
                 self._open, self._is_rewritten, self._begun = True, False, False

@@ -100,8 +100,8 @@ def _add(items: list[Any], item: Any) -> None:
 def _continues(last: dict[str, Any], item: dict[str, Any]) -> bool:
     """Return whether `item` continues the last item.
 
-    Both must have the same type and index, and the last item must have a text. They must not both have a member that
-    cannot be split, such as a signature, unless this is the same id.
+    Both must have the same type and index, and the last item must have a text. They must not both have data or a
+    signature, which cannot be split, or different ids.
     """
     if any(last.get(name) != item.get(name) for name in ("type", "index")) or not any(n in last for n in _JOINED):
         return False

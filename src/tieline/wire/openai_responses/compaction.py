@@ -1,6 +1,6 @@
 """Compaction: a client replaces a long conversation with a summary, which is opaque to the client.
 
-The gateway lets the model write the summary as text, and returns it encoded in a compaction item. When the client sends
+The gateway has the model write the summary as text, and returns it encoded in a compaction item. When the client sends
 such an item in a later request, it is decoded to that text.
 """
 
