@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 from playwright.async_api import Browser, Route, expect
 
-from tests.web.browser import IN_CHROMIUM, Server, Window, profile
+from tests.web.browser import IN_CHROMIUM, Server, Window, Windows, profile
 from tests.web.test_page_access import nameless
 
 pytestmark = IN_CHROMIUM
@@ -177,3 +177,9 @@ async def test_usage_of_a_range_that_arrives_late_does_not_replace_the_chosen_on
         await (await late.value).finished()
         await window.page.evaluate("() => new Promise((resolve) => setTimeout(resolve))")
         await expect(window.part("usage-row")).to_have_count(2)
+
+
+async def test_the_page_says_why_there_is_no_usage(windows: Windows) -> None:
+    window = await windows.new("/usage")
+    await expect(window.part("no-usage")).to_contain_text("Usage is not recorded. Create a named key")
+    await expect(window.part("notices")).to_be_empty()

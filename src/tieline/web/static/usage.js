@@ -49,7 +49,8 @@ class UsageView extends HTMLElement {
   #title = h("strong", {}, "Tokens");
   #svg = document.createElementNS(SVG, "svg");
   #table = h("table", { class: "usage-table", id: "usage-table", tabIndex: -1, data: { test: "usage-table" } });
-  #nothing = h("p", { class: "muted", hidden: true, data: { test: "no-usage" } }, "No usage recorded in this period.");
+  /** Why the table is empty. */
+  #nothing = h("p", { class: "muted", role: "status", hidden: true, data: { test: "no-usage" } });
   #note = h("p", { class: "muted form-hint" });
 
   connectedCallback() {
@@ -75,12 +76,17 @@ class UsageView extends HTMLElement {
   async load() {
     const mine = (this.#loads += 1);
     const group = this.#group.input.value;
-    const days = await attempt(() => get(`/api/usage?by=day&${this.#query}`));
+    let [days, rows, problem] = [[], [], ""];
+    try {
+      days = (await get(`/api/usage?by=day&${this.#query}`)).rows;
+      rows = group === "day" ? days : (await get(`/api/usage?by=${group}&${this.#query}`)).rows;
+    } catch (error) {
+      [days, problem] = [[], error.message];
+    }
     if (mine !== this.#loads) return;
-    const sums = group === "day" ? days : await attempt(() => get(`/api/usage?by=${group}&${this.#query}`));
-    if (!days || !sums || mine !== this.#loads) return;
-    this.#days = days.rows;
-    this.#fill(group, sums.rows);
+    setText(this.#nothing, problem || "No usage recorded in this period.");
+    this.#days = days;
+    this.#fill(group, rows);
     this.#draw();
   }
 
