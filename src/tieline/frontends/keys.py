@@ -82,10 +82,10 @@ class KeySource(Protocol):
     """Keys that are stored elsewhere and can change while the gateway runs."""
 
     def find(self, digest: str) -> NamedKey | None:
-        """Return the key with this digest, or None. Raise GatewayError if the keys in memory are too old."""
+        """Return the key with this digest, or None. Raise GatewayError if it was read from the store too long ago."""
 
     def named(self, name: str) -> NamedKey | None:
-        """Return the key with this name, or None. Raise GatewayError if the keys in memory are too old."""
+        """Return the key with this name, or None. Raise GatewayError if it was read from the store too long ago."""
 
     async def refresh(self) -> None:
         """Read the keys again. Raise GatewayError if that is not possible."""

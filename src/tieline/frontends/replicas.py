@@ -111,7 +111,7 @@ class Peers(Protocol):
         """
 
     async def send(self, tag: str, request: PeerRequest) -> PeerResponse:
-        """Send a request and return the head of the response. Raise PeerFailed if there is none."""
+        """Send a request and return the response once its head has arrived. Raise PeerFailed if none arrives."""
 
 
 class Replicas:

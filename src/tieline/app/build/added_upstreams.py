@@ -153,7 +153,7 @@ class UpstreamStore:
             if not any(changes.values()):
                 raise
             names = ", ".join(name for name, key in changes.items() if key is not None)
-            message = "the stored upstream keys cannot be read; only that of %s is kept, enter the others again"
+            message = "the stored upstream keys cannot be read; only the key of %s is kept. Enter the others again"
             log.warning(message, names)
             before = {}
         after = {name: key for name, key in {**before, **changes}.items() if key is not None}

@@ -85,8 +85,8 @@ class Storage:
     def separate_store(self, folder: str | None) -> "Store":
         """Return a store with its own file, in the subfolder `folder` of the state folder.
 
-        If the database is shared, return a store in it instead. If `folder` is None, or there is neither a shared
-        database nor a state folder, return a store in memory.
+        If `folder` is None, return a store in memory. Otherwise, if the database is shared, return a store in it, and
+        if there is no state folder either, a store in memory.
         """
         if folder is not None and self.is_shared:
             return self.store()

@@ -73,7 +73,7 @@ class StoredKeys:
         return bool(self._by_name)
 
     def find(self, digest: str) -> NamedKey | None:
-        """Return the key with this digest, or None. Raise GatewayError if the keys in memory are too old."""
+        """Return the key with this digest, or None. Raise GatewayError if it was read from the store too long ago."""
         found = self._by_digest.get(digest)
         if found is None:
             return None
@@ -82,7 +82,7 @@ class StoredKeys:
         return key if until is None or self._now() < until else None
 
     def named(self, name: str) -> NamedKey | None:
-        """Return the key with this name, or None. Raise GatewayError if the keys in memory are too old."""
+        """Return the key with this name, or None. Raise GatewayError if it was read from the store too long ago."""
         key = self._by_name.get(name)
         if key is not None:
             self._check_contact()

@@ -405,7 +405,7 @@ class LiveRun:
         return before
 
     def _remedy(self, failed: Failed, machine: CursorRun) -> Remedy | None:
-        """Return how to retry after a failure of the leg, or None if there is no retry."""
+        """Return how to retry after an attempt has failed, or None if it must not be retried."""
         recovery = self._leg.recovery
         if recovery is None:
             recovery = self._leg.recovery = self._service.recovery(self._transport)

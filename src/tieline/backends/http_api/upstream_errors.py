@@ -54,7 +54,7 @@ def pipe_failed(name: str, error: PipeError) -> Failed:
 def is_missing(failed: Failed) -> bool:
     """Return whether a failure may mean that the server does not offer the API.
 
-    If only the model is missing, the status is the same, but the error usually has a code.
+    If only the model is missing, the status is the same, but the error usually has a more specific code.
     """
     return failed.status in (404, 405) and failed.code in _MISSING_CODES
 

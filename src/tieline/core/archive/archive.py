@@ -113,7 +113,7 @@ class _Index:
 
 
 class Archive:
-    """Stores documents by owner and id. `open_store` is called when the store is first needed."""
+    """Stores documents by owner and id. `open_store` returns the store. It may open it at the first call."""
 
     def __init__(
         self,

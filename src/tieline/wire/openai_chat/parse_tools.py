@@ -1,7 +1,7 @@
 """Parse a client's tools and its tool choice.
 
 Editors send tools to this endpoint in three forms: nested as in the spec, flat as in the Responses API, and as in
-Anthropic's API. A tool of any other type is run by the upstream itself, so its whole JSON is kept.
+Anthropic's API. A tool in any other form is run by the upstream itself, so its whole JSON is kept.
 """
 
 from collections.abc import Sequence
