@@ -136,6 +136,7 @@ async def test_a_replica_sees_the_host_and_port_that_the_client_used(tmp_path: P
 @BALANCERS
 async def test_a_session_stays_at_one_replica(tmp_path: Path, balancer: type[Balancer]) -> None:
     async with setting(tmp_path, balancer) as found:
+        await found.until({"one", "two"})  # Envoy may find one of them healthy before the other
         for header in ("session_id", "x-claude-code-session-id"):
             first = await found.answering(header)
             assert set(first) == {"one", "two"}

@@ -1,9 +1,11 @@
 """One window of VS Code's workbench in Chromium, seen the way a person and a test can find things in it."""
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from playwright.async_api import Locator, Page, expect
+from playwright.async_api import TimeoutError as PageTimeout
 
 from tests.web.frames import Frame
 
@@ -132,5 +134,10 @@ class EditorWindow:
     async def open_file(self, name: str) -> None:
         """Open a file of the folder from the explorer."""
         await self.run("View: Show Explorer")
-        await self.page.get_by_role("treeitem", name=re.compile(f"^{re.escape(name)}")).dblclick()
+        row = self.page.get_by_role("treeitem", name=re.compile(f"^{re.escape(name)}"))
+        for _ in range(3):
+            await row.dblclick()  # opens another file if the list of files changes at this moment
+            with suppress(PageTimeout):
+                await self.tab(name).wait_for(timeout=10_000)
+                return
         await expect(self.tab(name)).to_be_visible()
