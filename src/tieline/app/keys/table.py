@@ -78,7 +78,7 @@ class KeyTable:
         return int(count), int(versions)
 
     async def create(self, name: str, rules: KeyRules) -> NewKey:
-        """Create a key. Raise GatewayError if the name is not valid or was used before, or the key has expired already.
+        """Create a key. Raise GatewayError if its name is not valid or was used before, or its last day is over.
 
         The name of a revoked key cannot be used again, because the new key would have access to the old key's data.
         """

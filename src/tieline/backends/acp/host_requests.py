@@ -39,7 +39,7 @@ class HostRequests:
         self._owned = owned
         self._shown = shown
         self._running: dict[int, asyncio.Task[None]] = {}
-        """The tasks that serve requests, by the number of the request."""
+        """The tasks that serve requests, by request number."""
 
     @property
     def is_busy(self) -> bool:

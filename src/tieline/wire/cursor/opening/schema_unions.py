@@ -175,7 +175,7 @@ def _common(members: Sequence[Schema]) -> Schema:
 
 
 def _without_bounds(members: Sequence[Schema], common: Schema) -> list[Schema]:
-    """Return the members with the restrictions lifted that depend on a keyword which is not common to all."""
+    """Return the members without restrictions that depend on a keyword which not all members share."""
     return [
         member | {bound: free for word, (bound, free) in _BOUNDS.items() if word in member and word not in common}
         for member in members
@@ -235,10 +235,10 @@ def _joined_objects(objects: Sequence[Schema], only: bool) -> Schema:
 
 
 def _further(schema: Schema) -> Any:
-    """Return the schema for the properties of other members that an object schema does not list; False if none.
+    """Return what an object schema allows for properties that only other members list: a schema, True or False.
 
-    A schema that lists properties and says nothing about further ones is meant to have none of these. Taken literally,
-    it would allow any value for them, and the model needs their types.
+    A schema that lists properties and does not mention others is meant to have no others. Taken literally, it would
+    allow any value for them, and the model would not learn their types.
     """
     return schema.get("additionalProperties", not _properties(schema))
 
